@@ -21,7 +21,7 @@ import stepscope
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import own_path
-from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
+from stepscope.frameworks.cuda.activity import leave_captures, watch_captures
 from stepscope.frameworks.cuda.graphs import NAME
 from stepscope.frameworks.torch.graph_captures import _captures
 from stepscope.trace.model import NO_SLICE, SliceKind

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         PerformanceMetricsConfig,
         ProfilerActivityConfig,
     )
-    from stepscope.frameworks.torch.dialect.columns import DeviceType
+    from stepscope.frameworks.torch.dialect.event_columns import DeviceType
     from stepscope.frameworks.torch.dialect.handlers import tensorboard_trace_handler
     from stepscope.frameworks.torch.dialect.observer import ExecutionTraceObserver
     from stepscope.frameworks.torch.dialect.options import ExperimentalConfig
@@ -166,7 +166,7 @@ def _device_type() -> Any:
     torch = sys.modules.get("torch")
     if torch is not None:
         return torch.autograd.DeviceType  # torch's members equal none but their own
-    from stepscope.frameworks.torch.dialect.columns import DeviceType
+    from stepscope.frameworks.torch.dialect.event_columns import DeviceType
 
     return DeviceType
 

@@ -11,9 +11,9 @@ from stepscope.frameworks.torch.dialect.collectors import (
     PerformanceMetricsConfig,
     ProfilerActivityConfig,
 )
-from stepscope.frameworks.torch.dialect.columns import DeviceType
-from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
-from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.frameworks.torch.dialect.event_columns import DeviceType
+from stepscope.frameworks.torch.dialect.event_lists import AverageList, EventList
+from stepscope.frameworks.torch.dialect.function_event import FunctionEvent, FunctionEventAvg
 from stepscope.frameworks.torch.dialect.handlers import tensorboard_trace_handler
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.frameworks.torch.dialect.observer import ExecutionTraceObserver

@@ -13,7 +13,7 @@ from sample_traces import HOSTILE
 from stepscope.errors import UnsupportedError
 from stepscope.formats import export_trace
 from stepscope.formats.stacks import METRICS, export_stacks
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

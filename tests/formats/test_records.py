@@ -12,7 +12,7 @@ import pytest
 from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import HOSTILE
 from stepscope.formats.records import write_csv, write_json
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 
 if TYPE_CHECKING:
     from pathlib import Path

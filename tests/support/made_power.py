@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.frameworks.cuda.power_columns import power_captured
+from stepscope.frameworks.cuda.counter_columns import power_captured
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
-NOT_TOLD = -1
+NO_READING = -1
 DEVICE = {
     "number": 0,
     "name": b"Stand-in",
@@ -29,7 +29,7 @@ def readings(time_ns: list[int], **told: list[int]) -> dict[str, Any]:
     keys = ("power_mw", "energy_mj", "sm_mhz", "memory_mhz", "celsius")
     keys += ("busy_percent", "memory_busy_percent", "reasons")
     count = len(time_ns)
-    columns = {key: np.array(told.get(key, [NOT_TOLD] * count), np.int64) for key in keys}
+    columns = {key: np.array(told.get(key, [NO_READING] * count), np.int64) for key in keys}
     return columns | {
         "time_ns": np.array(time_ns, np.int64),
         "device": np.zeros(count, np.int64),

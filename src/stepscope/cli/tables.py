@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.streams import out
 from stepscope.errors import StepscopeError, UnsupportedError
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 from stepscope.trace.keys import INPUT_DIMS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.frameworks.paddle.dialect.result import load_profiler_result
     from stepscope.frameworks.paddle.dialect.states import ProfilerState, make_scheduler
     from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget
-    from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
+    from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView
     from stepscope.trace.event_types import TracerEventType
 
 __all__ = [
@@ -42,7 +42,7 @@ def _event_types() -> Any:
     return of_paddle(TracerEventType) or TracerEventType
 
 
-# A program that only marks its ranges pays for nothing else.
+# A program that only marks ranges must not load more.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
@@ -52,7 +52,7 @@ __getattr__, __dir__ = lazy_names(
         "stepscope.frameworks.paddle.dialect.result": "load_profiler_result",
         "stepscope.frameworks.paddle.dialect.states": "ProfilerState make_scheduler",
         "stepscope.frameworks.paddle.dialect.targets": "ProfilerTarget",
-        "stepscope.frameworks.paddle.views.views": "SortedKeys SummaryView",
+        "stepscope.frameworks.paddle.views.summary_tables": "SortedKeys SummaryView",
     },
     modules=("profiler", "profiler_statistic", "statistic_helper", "timer", "utils"),
     made={"TracerEventType": _event_types},

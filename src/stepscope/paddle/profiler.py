@@ -18,7 +18,7 @@ from stepscope.frameworks.paddle.dialect.states import (
     make_scheduler,
 )
 from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget, supported_targets
-from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
+from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView
 from stepscope.paddle import utils
 from stepscope.paddle.utils import wrap_optimizers
 
@@ -45,9 +45,12 @@ _names_of_paddle = names_of("profiler")
 _default_state_scheduler = _always_record
 _get_supported_targets = supported_targets
 
-# What files name as functions of paddle.profiler is ours, and needs no Paddle.
+# Names of paddle.profiler's functions mean ours, which do not need Paddle.
 _PADDLES = ("paddle.profiler", "paddle.profiler.profiler")
-_OWN = {each.__name__: each for each in (export_chrome_tracing, export_protobuf, make_scheduler)}
+_OWN = {
+    function.__name__: function
+    for function in (export_chrome_tracing, export_protobuf, make_scheduler)
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -76,34 +79,34 @@ def get_profiler(config_path: str | os.PathLike[str]) -> Profiler:
             continue
         try:
             arguments[name] = understood(config[name])
-        except Exception:  # the function of somebody's module may fail in any way
+        except Exception:  # a function of the user's module may raise anything
             print(f"Set {name} parameter error, use default parameter instead.")
     return Profiler(**arguments)
 
 
 def _targets(names: Any) -> list[ProfilerTarget]:
-    known = {target.name.lower(): target for target in (ProfilerTarget.CPU, ProfilerTarget.GPU)}
-    return [known[name.lower()] for name in names if name.lower() in known]
+    targets = {target.name.lower(): target for target in (ProfilerTarget.CPU, ProfilerTarget.GPU)}
+    return [targets[name.lower()] for name in names if name.lower() in targets]
 
 
-def _scheduler(said: Any) -> Any:
-    return _function(said) if isinstance(said, dict) else [said[0], said[1]]
+def _scheduler(value: Any) -> Any:
+    return _function(value) if isinstance(value, dict) else [value[0], value[1]]
 
 
-def _function(said: Any) -> Any:
-    (name, where), *_ = said.items()
+def _function(value: Any) -> Any:
+    (name, where), *_ = value.items()
     module = where["module"]
     if module in _PADDLES and name in _OWN:
-        found: Callable[..., Any] = _OWN[name]
+        chosen: Callable[..., Any] = _OWN[name]
     else:
-        found = getattr(importlib.import_module(module), name)
-    return found if where["use_direct"] else found(*where["args"], **where["kwargs"])
+        chosen = getattr(importlib.import_module(module), name)
+    return chosen if where["use_direct"] else chosen(*where["args"], **where["kwargs"])
 
 
-def _true_or_false(said: Any) -> bool:
-    if not isinstance(said, bool):
-        raise TypeError(f"{said!r} is not true or false")
-    return said
+def _true_or_false(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is not true or false")
+    return value
 
 
 _ARGUMENTS: dict[str, Callable[[Any], Any]] = {

@@ -27,5 +27,7 @@ def __getattr__(name: str) -> Any:
     if name == "TracerEventType":
         return stepscope.paddle.TracerEventType
     if name == "_AllowedEventTypeList":
-        return [getattr(stepscope.paddle.TracerEventType, each.name) for each in ALLOWED]
+        return [
+            getattr(stepscope.paddle.TracerEventType, event_type.name) for event_type in ALLOWED
+        ]
     return _names_of_paddle(name)

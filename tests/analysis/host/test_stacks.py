@@ -8,7 +8,7 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from stepscope.analysis.host.stacks import stack_of_slices
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 from stepscope.trace.model import SliceFlags
 
 if TYPE_CHECKING:

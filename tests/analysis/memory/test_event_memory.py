@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from stepscope import _native, profile, record_function
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.source_lines import source_lines
-from stepscope.frameworks.cuda.columns import captured
+from stepscope.frameworks.cuda.cupti_columns import captured
 from stepscope.frameworks.cuda.graphs import NAME, nodes_of
 from stepscope.frameworks.cuda.graphs import captured_nodes as node_events
 from stepscope.frameworks.torch import operators

@@ -39,7 +39,7 @@ print(json.dumps(told))
 WATCHING = """\
 import ctypes, json, sys
 from stepscope import _native
-from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
+from stepscope.frameworks.cuda.activity import leave_captures, watch_captures
 
 path = sys.argv[1]
 _native.load_cupti(path)

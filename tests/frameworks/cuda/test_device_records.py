@@ -9,7 +9,7 @@ import pytest
 
 from command_line import script, stepscope_run
 from stepscope import profile
-from stepscope.frameworks.cuda.columns import captured
+from stepscope.frameworks.cuda.cupti_columns import captured
 from stepscope.frameworks.cuda.extras import extras_captured, split
 from stepscope.frameworks.cuda.options import bits_of, wanted_records
 from stepscope.trace.build import build

@@ -17,7 +17,7 @@ import pytest
 from request_recording import fetched, names_of, recorded, requests_recorded, rows_of, serving
 
 from recording import run_python, trace_of
-from stepscope.frameworks.python import request_ranges
+from stepscope.frameworks.python import servers
 from stepscope.trace.model import SliceKind
 
 
@@ -133,8 +133,8 @@ def test_connections_of_a_stream_server_are_tasks() -> None:
 
 
 def test_there_are_not_more_names_than_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_ranges, "_names", set())
-    monkeypatch.setattr(request_ranges, "_MOST_NAMES", 3)
+    monkeypatch.setattr(servers, "_names", set())
+    monkeypatch.setattr(servers, "_MAX_NAMES", 3)
 
     def run() -> None:
         with serving(http.server.HTTPServer(("127.0.0.1", 0), Handler)) as port:
@@ -145,7 +145,7 @@ def test_there_are_not_more_names_than_anybody_reads(monkeypatch: pytest.MonkeyP
                 client.close()
 
     names = names_of(recorded(run), "request")
-    assert names == [*(f"Handler.do_{word}" for word in "ABC"), *[request_ranges.OTHER] * 2]
+    assert names == [*(f"Handler.do_{word}" for word in "ABC"), *[servers.OTHER] * 2]
 
 
 def test_a_library_that_is_imported_later_is_recorded_and_one_that_is_not_stays_out() -> None:

@@ -57,7 +57,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CXX", str(compiler))
     monkeypatch.setenv("STEPSCOPE_CACHE_DIR", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
-    monkeypatch.setattr(bridge_build, "_unkept", {})
+    monkeypatch.setattr(bridge_build, "_uncached", {})
     return folder
 
 

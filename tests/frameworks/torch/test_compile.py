@@ -174,7 +174,7 @@ def test_compile_time_is_not_part_of_the_step(compiled: Any) -> None:
 
 
 def test_compilations_are_rows_of_the_table(compiled: Any) -> None:
-    from stepscope.frameworks.torch.dialect.events import EventList
+    from stepscope.frameworks.torch.dialect.event_lists import EventList
 
     keys = [row.key for row in EventList(compiled[2]).key_averages()]
     assert any(key.startswith("torch.compile 0/0: forward") for key in keys)

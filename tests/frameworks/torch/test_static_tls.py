@@ -20,9 +20,9 @@ from elftools.elf.elffile import ELFFile
 
 from recording import run_python
 from stepscope import _native
-from stepscope.frameworks.torch.bridge import prebuilt
+from stepscope.frameworks.torch.bridge import load
 
-FOLDER = Path(prebuilt.__file__).parent / "prebuilt"
+FOLDER = Path(load.__file__).parent / "prebuilt"
 LIBRARIES = [Path(_native.__file__), *sorted(FOLDER.glob("*.so"))]
 MOST_BYTES = 256
 

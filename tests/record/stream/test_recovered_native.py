@@ -293,7 +293,7 @@ def device_rows(trace: Trace) -> list[tuple[Any, ...]]:
 CUPTI = """
 import ctypes, os
 os.environ["STEPSCOPE_CUPTI"] = {path!r}
-from stepscope.frameworks.cuda.source import CudaActivity, load_cupti
+from stepscope.frameworks.cuda.activity import CudaActivity, load_cupti
 load_cupti()
 
 def capture():

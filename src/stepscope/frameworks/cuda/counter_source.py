@@ -27,8 +27,8 @@ INTERVAL_NS = 1_000_000
 """How often the device samples itself: shorter than most steps, and some MB a minute."""
 
 _SHARE = "pct_of_peak_sustained_elapsed"
-# What each counter is called here, and NVIDIA's metrics for it: chips differ, the first that a chip
-# has together with the others is used.
+# The name of each counter, and NVIDIA's metrics for it: chips differ, so the first metric is used
+# that the chip can sample together with the others.
 METRICS: Mapping[str, Sequence[str]] = {
     "SM active": (f"sm__cycles_active.avg.{_SHARE}",),
     "DRAM throughput": (
@@ -47,16 +47,13 @@ METRICS: Mapping[str, Sequence[str]] = {
 
 
 class HardwareCounters(DeviceReader[_native.CounterSampler]):
-    """The source."""
-
     name = "counters"
     when = COUNTERS
     what = "hardware counters"
     default_interval_ns = INTERVAL_NS
 
     def made(self) -> _native.CounterSampler:
-        """Return what samples the devices that the program uses."""
-        from stepscope.frameworks.cuda.source import CuptiUnavailableError, cupti_path
+        from stepscope.frameworks.cuda.activity import CuptiUnavailableError, cupti_path
 
         if not has_driver():
             raise UnreadableError("no NVIDIA driver is loaded")
@@ -74,20 +71,18 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
         )
 
     def stop(self) -> None:
-        """Sample no longer; say why a device was not."""
         super().stop()
         for device in self.reading.devices() if self.reading is not None else ():
             if device["obstacle"]:
                 self.fail(f"device {device['number']}: {device['obstacle']}")
-                self._obstacle = ""  # it may be otherwise the next time
+                self._obstacle = ""  # it may be gone at the next start
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the samples that a process left."""
         devices = [
-            each
-            for each in left.native.counter_devices()
-            if len(each["metrics"]) == len(METRICS) and _are_moments(each["bounds"])
+            device
+            for device in left.native.counter_devices()
+            if len(device["metrics"]) == len(METRICS) and _are_moments(device["bounds"])
         ]
         return cls.captured(left.native.counters(), devices)
 
@@ -95,16 +90,15 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        """Return the samples."""
         from stepscope.frameworks.cuda.counter_columns import counters_captured_of
 
         return counters_captured_of(columns, devices, list(METRICS))
 
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
-        """Say which counters were sampled, and what that cost."""
+        """Describe which counters were sampled and what that cost."""
         if not devices:
             return "none: the program used no device"
-        if failed := [each for each in devices if each["obstacle"]]:
+        if failed := [device for device in devices if device["obstacle"]]:
             return f"not recorded: device {failed[0]['number']}: {failed[0]['obstacle']}"
         names = [
             name for name, metric in zip(METRICS, devices[0]["metrics"], strict=True) if metric

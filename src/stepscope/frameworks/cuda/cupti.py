@@ -19,9 +19,9 @@ _NUMBERS = re.compile(r"\d+")
 
 
 def cupti_paths() -> Iterator[Path]:
-    """Yield the places where a CUPTI may be, the best first.
+    """Yield the places where CUPTI may be, the best first.
 
-    One that the process has loaded comes before all others: two of them get in each other's way.
+    A CUPTI that the process has loaded comes first: two of them disturb each other.
     """
     wish = os.environ.get(OVERRIDE)
     if wish:
@@ -33,18 +33,16 @@ def cupti_paths() -> Iterator[Path]:
 
 
 def has_driver() -> bool:
-    """Tell whether this machine can run CUDA programs at all."""
     return Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
 
 
 def loaded_cupti() -> Iterator[Path]:
-    """Yield the CUPTIs that the process has loaded."""
     try:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
         return
-    found = (line.split(maxsplit=5)[-1] for line in maps.splitlines() if "libcupti.so" in line)
-    yield from (Path(path) for path in dict.fromkeys(found))
+    paths = (line.split(maxsplit=5)[-1] for line in maps.splitlines() if "libcupti.so" in line)
+    yield from (Path(path) for path in dict.fromkeys(paths))
 
 
 def _folders() -> Iterator[Path]:
@@ -58,7 +56,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _nvidia_packages() -> list[Path]:
-    """Return the folders of NVIDIA's wheels: a package without a file of its own."""
+    """Return the folders of NVIDIA's wheels, which form a namespace package."""
     return [folder for entry in sys.path if entry and (folder := Path(entry) / "nvidia").is_dir()]
 
 
@@ -75,7 +73,7 @@ def _version(path: Path) -> list[int]:
 
 
 def cuda_include_folders() -> Iterator[Path]:
-    """Yield the folders in which CUDA's headers are: NVIDIA's wheels', else the toolkit's."""
+    """Yield the folders with CUDA's headers: the toolkit's, then those of NVIDIA's wheels."""
     wheels = [
         folder
         for package in _nvidia_packages()
@@ -87,5 +85,5 @@ def cuda_include_folders() -> Iterator[Path]:
         for toolkit in _toolkits()
         if ((folder := toolkit / "include") / "cuda_runtime_api.h").exists()
     ]
-    # A wheel may lack the compiler's own headers (crt/); a toolkit never does.
+    # A wheel may lack the compiler's own headers (crt/); a toolkit always has them.
     yield from dict.fromkeys([*toolkits[:1], *wheels])

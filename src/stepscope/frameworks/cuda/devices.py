@@ -11,9 +11,9 @@ from stepscope.frameworks.cuda.nvml import visible_devices
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_DRIVER = "libcuda.so.1"  # which every program has loaded that uses a device
+_DRIVER = "libcuda.so.1"  # every program that uses a device has loaded it
 
-# Kineto's word for each, and the driver's number of the attribute.
+# Kineto's name of each attribute, and the driver's number.
 _ATTRIBUTES = {
     "computeMajor": 75,
     "computeMinor": 76,
@@ -33,12 +33,12 @@ _COUNTED = (
     *("numSms", "warpSize", "maxThreadsPerMultiprocessor"),
     *("regsPerMultiprocessor", "sharedMemPerMultiprocessor"),
 )
-_REGISTERS_AT_ONCE = 256  # a warp's are handed out in units of so many
-_SHARED_MEMORY_AT_ONCE = 128  # bytes
+_REGISTERS_AT_ONCE = 256  # registers are allocated to a warp in such units
+_SHARED_MEMORY_AT_ONCE = 128  # bytes, the unit of its allocation
 
 
 def cuda_devices() -> list[dict[str, Any]]:
-    """Describe the devices of a program that has used CUDA; none where it has not."""
+    """Describe the devices of a program that has used CUDA; an empty list before that."""
     try:
         driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
@@ -54,7 +54,7 @@ def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
     driver.cuDeviceGet(ctypes.byref(device), number)
     driver.cuDeviceGetName(name, len(name), device)
     driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
-    said: dict[str, Any] = {
+    description: dict[str, Any] = {
         "id": number,
         "name": name.value.decode("utf-8", "replace"),
         "totalGlobalMem": memory.value,
@@ -62,24 +62,25 @@ def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
     for key, attribute in _ATTRIBUTES.items():
         value = ctypes.c_int()
         if driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device) == 0:
-            said[key] = value.value
-    return said
+            description[key] = value.value
+    return description
 
 
-def known_devices(told: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return those of some devices that are as ``cuda_devices`` describes them."""
+def well_formed_devices(devices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the devices whose description has the form that ``cuda_devices`` gives it."""
     return [
-        each
-        for each in told
+        device
+        for device in devices
         if all(
-            type(each.get(key, 1)) is int and 0 <= each.get(key, 1) < 1 << 31 for key in _ATTRIBUTES
+            type(device.get(key, 1)) is int and 0 <= device.get(key, 1) < 1 << 31
+            for key in _ATTRIBUTES
         )
-        and all(each.get(key) for key in _COUNTED)
+        and all(device.get(key) for key in _COUNTED)
     ]
 
 
 def occupancy_fragment(shape: list[int], device: Mapping[str, Any] | None) -> str:
-    """Return how a launch spreads over the device, as the inside of a JSON object.
+    """Return how a launch occupies the device, as the inside of a JSON object.
 
     ``shape`` is the grid, the block, the registers of a thread and the bytes of shared memory.
     """
@@ -101,7 +102,6 @@ def occupancy_fragment(shape: list[int], device: Mapping[str, Any] | None) -> st
 
 
 def _resident_blocks(warps: int, registers: int, shared: int, device: Mapping[str, Any]) -> int:
-    """Return how many blocks of a kernel fit on a multiprocessor at once."""
     most_warps = device["maxThreadsPerMultiprocessor"] // device["warpSize"]
     limits: list[int] = [most_warps // warps, device.get("maxBlocksPerMultiprocessor", 32)]
     if registers:
@@ -114,13 +114,13 @@ def _resident_blocks(warps: int, registers: int, shared: int, device: Mapping[st
     return min(limits)
 
 
-_PCI_PLACE = (50, 33, 34)  # the driver's numbers of the attributes: domain, bus, device
+_PCI_PLACE = (50, 33, 34)  # the driver's numbers of these attributes: domain, bus, device
 
 
 def devices_in_use() -> dict[tuple[int, int, int], int]:
-    """Return the number of each device that this process computes on, by its place on the bus.
+    """Return the CUDA number of each device that this process computes on, by its place on the bus.
 
-    None where the program has not used CUDA; a device that is only visible does not count.
+    The result is empty before the program has used CUDA; merely visible devices do not count.
     """
     try:
         driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
@@ -129,28 +129,28 @@ def devices_in_use() -> dict[tuple[int, int, int], int]:
     count = ctypes.c_int()
     if driver.cuDeviceGetCount(ctypes.byref(count)):  # not initialised
         return {}
-    found = {}
+    numbers = {}
     for number in range(count.value):
         device, flags, is_active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
         driver.cuDeviceGet(ctypes.byref(device), number)
-        known = driver.cuDevicePrimaryCtxGetState(
+        failed = driver.cuDevicePrimaryCtxGetState(
             device, ctypes.byref(flags), ctypes.byref(is_active)
         )
-        if known == 0 and is_active.value:
-            found[_pci_place(driver, device)] = number
-    return found
+        if failed == 0 and is_active.value:
+            numbers[_pci_place(driver, device)] = number
+    return numbers
 
 
 def with_cuda_numbers(devices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add to NVML's devices what CUDA calls each that the program uses, else None.
+    """Add CUDA's number to NVML's devices: None for those that the program does not use.
 
-    Where that is not known, all count that the program may use.
+    If the use is unknown, all devices that the program may use get a number.
     """
     used = devices_in_use()
-    if any(each["pci"] in used for each in devices):
-        return [{**each, "cuda": used.get(each["pci"])} for each in devices]
-    visible = visible_devices() or [each["number"] for each in devices]
-    return [{**each, "cuda": visible.index(each["number"])} for each in devices]
+    if any(device["pci"] in used for device in devices):
+        return [{**device, "cuda": used.get(device["pci"])} for device in devices]
+    visible = visible_devices() or [device["number"] for device in devices]
+    return [{**device, "cuda": visible.index(device["number"])} for device in devices]
 
 
 def _pci_place(driver: ctypes.CDLL, device: ctypes.c_int) -> tuple[int, int, int]:

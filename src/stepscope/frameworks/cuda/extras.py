@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     Columns = Mapping[str, Any]
 
-# By the native core's number of the kind.
+# In the order of the native core's kinds.
 _RUNTIME, _DRIVER, _SYNC, _EVENT, _MEMORY, _POOL = range(3, 9)
 _CATEGORIES = {_EVENT: "cuda_event", _MEMORY: "cuda_memory", _POOL: "cuda_memory"}
-_SYNC_CATEGORY = "cuda_sync"  # Kineto's
+_SYNC_CATEGORY = "cuda_sync"  # as in Kineto
 _NO_VALUE = 0xFFFFFFFF
 _INSTANT = ord("i")
 _NO_ROW = -1
 
 
 def split(columns: Columns) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the columns of the device's work and the calls, and those of all else."""
+    """Separate the columns of the device's work and calls from those of all other records."""
     is_extra = columns["kind"] >= _SYNC
     return _rows(columns, ~is_extra), _rows(columns, is_extra)
 
@@ -48,7 +48,7 @@ def _rows(columns: Columns, which: Bool) -> dict[str, Any]:
 
 
 def extras_captured(columns: Columns, work: Columns, wanted: Sequence[str]) -> Captured | None:
-    """Build the columns of what was asked for; ``work`` has the calls behind it."""
+    """Build the columns of the requested records; ``work`` has the calls that caused them."""
     extras = _Extras(columns, work)
     slices = extras.waits() if SYNC in wanted else None
     kinds = [_EVENT] * (EVENTS in wanted) + [_MEMORY, _POOL] * (MEMORY in wanted)
@@ -64,19 +64,19 @@ def extras_captured(columns: Columns, work: Columns, wanted: Sequence[str]) -> C
 
 
 class _Extras:
-    """The rows of one recording, and the tracks and texts that they need."""
+    """Columns of the extra records of one recording, with the tracks and texts that they need."""
 
     def __init__(self, columns: Columns, work: Columns) -> None:
         self._columns, self._work = columns, work
         self.texts: dict[str, int] = {"": 0}
-        self.tracks: dict[tuple[int, int, bool], int] = {}  # device, stream, whether of waits
+        self.tracks: dict[tuple[int, int, bool], int] = {}  # device, stream, has waits
         self._names = [name.decode("utf-8", "replace") for name in columns["names"]]
         self._device = self._devices()
 
     def _devices(self) -> Int64:
-        """Return each row's device; a wait knows its context only, and others know that one's."""
+        """Return the device of each row; a wait only has a context, and others know its device."""
         device: Int64 = self._columns["device"].astype(np.int64)
-        told = {
+        device_of = {
             context: number
             for of in (self._work, self._columns)
             for context, number in zip(
@@ -87,26 +87,25 @@ class _Extras:
         }
         waits = np.flatnonzero(self._columns["kind"] == _SYNC)
         contexts = self._columns["context"][waits].tolist()
-        device[waits] = [told.get(context, 0) for context in contexts]
+        device[waits] = [device_of.get(context, 0) for context in contexts]
         return device
 
     def waits(self) -> Slices | None:
-        """Return who waited for what, and for whose event."""
         rows = np.flatnonzero(self._columns["kind"] == _SYNC)
         if not len(rows):
             return None
         at = {key: self._columns[key][rows] for key in _USED}
         event = self._events(at)
-        known = event != _NO_ROW
+        has_event = event != _NO_ROW
         integers = {
             "device": IntColumn(_all(rows), self._device[rows]),
             "context": IntColumn(_all(rows), at["context"]),
             "correlation": IntColumn(_all(rows), at["correlation"]),
             **_where(at["stream"] != _NO_VALUE, "stream", at["stream"]),
             **_where(at["shape"] != _NO_VALUE, "wait_on_cuda_event_id", at["shape"]),
-            **_where(known, "wait_on_stream", self._columns["stream"][event]),
+            **_where(has_event, "wait_on_stream", self._columns["stream"][event]),
             **_where(
-                known,
+                has_event,
                 "wait_on_cuda_event_record_corr_id",
                 self._columns["correlation"][event],
             ),
@@ -123,12 +122,12 @@ class _Extras:
         )
 
     def _events(self, waits: Columns) -> Int64:
-        """Return the row of the event's record that each wait is for, _NO_ROW where unknown.
+        """Return the row of the event record that each wait is for, _NO_ROW where unknown.
 
-        By CUPTI's number of that record; without, the last one of the event before the wait.
+        The record is found by CUPTI's number, else it is the event's last one before the wait.
         """
         columns = self._columns
-        found = np.full(len(waits["shape"]), _NO_ROW, np.int64)
+        event_rows = np.full(len(waits["shape"]), _NO_ROW, np.int64)
         rows = np.flatnonzero(columns["kind"] == _EVENT)
         numbers = zip(columns["bytes"][rows].tolist(), rows.tolist(), strict=True)
         by_number = {number: row for number, row in numbers if number}
@@ -140,15 +139,14 @@ class _Extras:
                 continue
             number = int(waits["bytes"][i])
             if number in by_number:
-                found[i] = by_number[number]
+                event_rows[i] = by_number[number]
                 continue
             place = int(np.searchsorted(key, event << 32 | int(waits["correlation"][i]))) - 1
             if place >= 0 and key[place] >> 32 == event:
-                found[i] = rows[order[place]]
-        return found
+                event_rows[i] = rows[order[place]]
+        return event_rows
 
     def marks(self, kinds: Sequence[int]) -> Marks | None:
-        """Return events and operations on memory; what lies before the recording is left out."""
         rows = np.flatnonzero(np.isin(self._columns["kind"], kinds))
         if not len(rows):
             return None
@@ -157,8 +155,8 @@ class _Extras:
         is_event = self._columns["kind"][rows] == _EVENT
         has_call = call != _NO_ROW
         time_ns[is_event & has_call] = self._work["start_ns"][call[is_event & has_call]]
-        kept = ~is_event | has_call
-        rows, time_ns, is_event = rows[kept], time_ns[kept], is_event[kept]
+        is_kept = ~is_event | has_call
+        rows, time_ns, is_event = rows[is_kept], time_ns[is_kept], is_event[is_kept]
         at = {key: self._columns[key][rows] for key in _USED}
         integers = {
             "device": IntColumn(_all(rows), self._device[rows]),
@@ -182,15 +180,15 @@ class _Extras:
         )
 
     def _calls(self, correlation: Int64) -> Int64:
-        """Return the row of the call with each correlation, _NO_ROW where there is none."""
+        """Return the row of the call with each correlation, or _NO_ROW."""
         rows = np.flatnonzero(np.isin(self._work["kind"], (_RUNTIME, _DRIVER)))
-        known = self._work["correlation"][rows]
-        order = np.argsort(known, kind="stable")
+        correlations = self._work["correlation"][rows]
+        order = np.argsort(correlations, kind="stable")
         if not len(order):
             return np.full(len(correlation), _NO_ROW, np.int64)
-        place = np.minimum(np.searchsorted(known[order], correlation), len(order) - 1)
-        found: Int64 = rows[order[place]]
-        return np.where(known[order[place]] == correlation, found, _NO_ROW)
+        place = np.minimum(np.searchsorted(correlations[order], correlation), len(order) - 1)
+        calls: Int64 = rows[order[place]]
+        return np.where(correlations[order[place]] == correlation, calls, _NO_ROW)
 
     def _track_of(self, rows: Int64, *, waits: bool) -> NDArray[np.uint32]:
         streams = self._columns["stream"][rows].tolist()
@@ -215,8 +213,8 @@ _USED = (
 
 def _knows_device(columns: Columns) -> Bool:
     kind = columns["kind"]
-    known: Bool = (kind < _RUNTIME) | (kind == _MEMORY)
-    return known
+    knows: Bool = (kind < _RUNTIME) | (kind == _MEMORY)
+    return knows
 
 
 def _all(rows: Int64) -> NDArray[np.uint32]:
@@ -224,8 +222,8 @@ def _all(rows: Int64) -> NDArray[np.uint32]:
 
 
 def _where(which: Bool, key: str, values: Int64) -> dict[str, IntColumn]:
-    found = IntColumn.where(which, values.astype(np.int64))
-    return {key: found} if len(found.rows) else {}
+    column = IntColumn.where(which, values.astype(np.int64))
+    return {key: column} if len(column.rows) else {}
 
 
 def _track(device: int, stream: int, waits: bool) -> Track:

@@ -33,31 +33,31 @@ def nodes_of(
     columns: Mapping[str, Any],
     find: Callable[[Int64], dict[str, Any]] = _native.graph_nodes,
 ) -> dict[str, Any] | None:
-    """Return the nodes that the recorded work of graphs runs; each row's number is added.
+    """Return the nodes that the recorded work of graphs runs, and the node's number for each row.
 
-    ``find`` returns what is known of some ids, by default in this process.
+    ``find`` looks nodes up by their ids, by default those of this process.
     """
     in_graph = np.flatnonzero(columns["graph_node"])
     ids, which = np.unique(columns["graph_node"][in_graph], return_inverse=True)
     if not len(ids):
         return None
-    found = find(ids)
-    row = found["row"][which.reshape(-1)]
-    known = row >= 0
-    if not known.any():
+    nodes = find(ids)
+    row = nodes["row"][which.reshape(-1)]
+    is_known = row >= 0
+    if not is_known.any():
         return None
-    return {**found, "work": in_graph[known], "of_work": found["number"][row[known]]}
+    return {**nodes, "work": in_graph[is_known], "of_work": nodes["number"][row[is_known]]}
 
 
 def captured_nodes(nodes: Mapping[str, Any], since_ns: int) -> Captured:
-    """Return the nodes as events of their threads.
+    """Return the nodes as events of the threads that captured them.
 
-    Those from before the recording stand at its start, on a track of their own, with the names of
-    the operators that ran: these are not in the recording.
+    Nodes from before the recording are placed at its start, on a track of their own, and named
+    after the operators that ran, which are not in the recording.
     """
     is_before = nodes["time_ns"] < since_ns
     tracks, track = _tracks(np.where(is_before, -1, nodes["thread"]))
-    # A name of an operator follows NAME: 0 is none. Those of the recording are inside of theirs.
+    # Names of operators follow NAME; 0 is none. Nodes of the recording are inside their operators.
     strings = Strings.of([*nodes["texts"], CATEGORY, NAME, *nodes["operators"][1:]])
     category = len(nodes["texts"])
     count = len(nodes["number"])

@@ -16,7 +16,6 @@ class NvmlUnavailableError(Exception):
 
 
 def load_nvml() -> None:
-    """Load NVML, once for the process."""
     wish = os.environ.get(OVERRIDE, _LIBRARY)
     if wish == "off":
         raise NvmlUnavailableError(f"{OVERRIDE} is off")
@@ -27,6 +26,6 @@ def load_nvml() -> None:
 
 
 def visible_devices() -> list[int]:
-    """Return NVML's numbers of the devices that the program may use; none: all, or not known."""
+    """Return NVML's numbers of the visible devices; empty for all, or if unknown."""
     words = os.environ.get(_VISIBLE, "").split(",")
     return [int(word) for word in words] if all(word.strip().isdigit() for word in words) else []

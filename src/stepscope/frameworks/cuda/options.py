@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SYNC, EVENTS, MEMORY = "sync", "events", "memory"
-_BITS = {SYNC: 1, EVENTS: 2, MEMORY: 4}  # the native core's
+_BITS = {SYNC: 1, EVENTS: 2, MEMORY: 4}  # as in the native core
 
 
 def wanted_records(given: object) -> tuple[str, ...]:
-    """Return the kinds of records that ``sync,events,memory``, ``all`` or a list of them name."""
+    """Parse ``sync,events,memory``, ``all`` or a list of these words."""
     if not given:
         return ()
     words = given.split(",") if isinstance(given, str) else given
@@ -43,7 +43,6 @@ DEVICE_RECORDS: Option[Any] = Option(
 
 
 def bits_of(wanted: Sequence[str]) -> int:
-    """Return the native core's number for some kinds of records."""
     return sum(_BITS[word] for word in wanted)
 
 

@@ -26,15 +26,12 @@ INTERVAL_NS = 20_000_000
 
 
 class Power(DeviceReader[_native.PowerSampler]):
-    """The source."""
-
     name = "nvml"
     when = POWER
     what = "power and clocks"
     default_interval_ns = INTERVAL_NS
 
     def prepare(self) -> None:
-        """Load NVML."""
         if self._obstacle:
             return
         try:
@@ -43,7 +40,6 @@ class Power(DeviceReader[_native.PowerSampler]):
             self.fail(f"NVML, which comes with the NVIDIA driver, cannot be used: {error}")
 
     def made(self) -> _native.PowerSampler:
-        """Return what reads the devices that the program may use."""
         return _native.PowerSampler(
             interval_ns=self._interval_ns,
             devices=visible_devices(),
@@ -51,12 +47,10 @@ class Power(DeviceReader[_native.PowerSampler]):
         )
 
     def start(self) -> None:
-        """Begin to read."""
         super().start()
         self._note_devices()
 
     def stop(self) -> None:
-        """Read no longer; which devices the program used is known now."""
         super().stop()
         self._note_devices()
 
@@ -65,29 +59,28 @@ class Power(DeviceReader[_native.PowerSampler]):
             _native.note_value_in_stream(self.name, {"devices": self.devices_of(native)})
 
     def devices_of(self, native: _native.PowerSampler) -> Sequence[Mapping[str, Any]]:
-        """Return the devices that are read, each with CUDA's number if the program uses it."""
         from stepscope.frameworks.cuda.devices import with_cuda_numbers
 
         return with_cuda_numbers(native.devices())
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the readings that a process left."""
-        told = left.meta.get(cls.name, {}).get("devices")
-        devices = [each for each in told if _is_device(each)] if isinstance(told, list) else []
+        noted = left.meta.get(cls.name, {}).get("devices")
+        devices = (
+            [device for device in noted if _is_device(device)] if isinstance(noted, list) else []
+        )
         return cls.captured(left.native.power(), devices)
 
     @staticmethod
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        """Return the readings."""
-        from stepscope.frameworks.cuda.power_columns import power_captured
+        from stepscope.frameworks.cuda.counter_columns import power_captured
 
         return power_captured(columns, devices) if len(columns["time_ns"]) else None
 
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
-        """Say how often devices were read, and what that cost."""
+        """Describe how often devices were read and what that cost."""
         if not counts["passes"]:
             return "nothing was read"
         every_ns = counts["wall_ns"] / max(counts["passes"] - 1, 1)
@@ -99,20 +92,18 @@ class Power(DeviceReader[_native.PowerSampler]):
         )
 
     def describe_running(self) -> str:
-        """Say how often devices are meant to be read."""
         return self.describe() or f"NVML, every {duration_text(self._interval_ns)}"
 
 
-def _is_device(told: object) -> bool:
-    """Tell whether a process noted it as ``devices_of`` has them."""
-    if not isinstance(told, dict):
+def _is_device(device: object) -> bool:
+    if not isinstance(device, dict):
         return False
-    numbers = [told.get(key) for key in ("number", "power_limit_mw", "most_sm_mhz")]
-    number = told.get("cuda", 0)
-    return all(_is_number(each, -1) for each in numbers) and (
+    numbers = [device.get(key) for key in ("number", "power_limit_mw", "most_sm_mhz")]
+    number = device.get("cuda", 0)
+    return all(_is_number(number, -1) for number in numbers) and (
         number is None or _is_number(number, 0)
     )
 
 
-def _is_number(told: object, least: int) -> bool:
-    return type(told) is int and least <= told < 1 << 31
+def _is_number(value: object, least: int) -> bool:
+    return type(value) is int and least <= value < 1 << 31

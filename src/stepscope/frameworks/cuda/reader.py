@@ -26,44 +26,41 @@ class UnreadableError(Exception):
 
 
 class DeviceReader(Source, Generic[_Reader]):
-    """Such a source. Where devices cannot be read it says so, once, and all else is recorded."""
+    """A source that reads devices. If that fails it warns once, and all else is recorded."""
 
     stage = Stage.DEVICE
-    what: ClassVar[str]  # that is not recorded then
+    what: ClassVar[str]  # what is not recorded if this fails
     default_interval_ns: ClassVar[int]
 
     def __init__(self, limit: MemoryLimit | None = None, interval_ns: int | None = None) -> None:
-        """Nothing is loaded yet."""
         self._limit = limit
         self._interval_ns = interval_ns or self.default_interval_ns
         self._obstacle = ""
         self._native: _Reader | None = None
-        self._process = 0  # whose it is: a forked child leaves it alone
-        self._says = ""
-        self._lost_before = 0  # it started this time
+        self._process = 0  # the process that started it: a forked child must not use it
+        self._description = ""
+        self._lost_before = 0  # events lost before the current start
 
     @classmethod
     def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Self:
-        """Make one that keeps no more than the limit."""
         return cls(limit)
 
     @abstractmethod
     def made(self) -> _Reader:
-        """Return a native reader; RuntimeError or UnreadableError say why there is none."""
+        """Return a native reader; raise RuntimeError or UnreadableError if there is none."""
 
     @staticmethod
     @abstractmethod
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        """Return what was read."""
+        """Return the columns of what was read."""
 
     @abstractmethod
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
-        """Say what was read, and what that cost."""
+        """Describe what was read and what that cost."""
 
     def start(self) -> None:
-        """Begin to read."""
         self.prepare()
         self._native = None
         self._lost_before = self.lost
@@ -80,41 +77,35 @@ class DeviceReader(Source, Generic[_Reader]):
             self.fail("no thread could be started")
 
     def fail(self, why: str) -> None:
-        """Say that devices are not read, and why."""
         self._obstacle = why
         notify(f"{self.what} are not recorded: {why}")
 
     def stop(self) -> None:
-        """Read no longer."""
         if (native := self.reading) is not None:
             native.stop()
             self._count(native)
 
     def devices_of(self, native: _Reader) -> Sequence[Mapping[str, Any]]:
-        """Return the devices that are read."""
         return native.devices()
 
     def _count(self, native: _Reader) -> None:
         counts = native.counts()
         self.lost = self._lost_before + counts["lost"]
-        self._says = self.described(counts, self.devices_of(native))
+        self._description = self.described(counts, self.devices_of(native))
 
     @property
     def reading(self) -> _Reader | None:
-        """Return what reads, or has read; None in a forked child."""
+        """Return the native reader, also after it has stopped; None in a forked child."""
         return self._native if self._process == os.getpid() else None
 
     def collect(self) -> Captured | None:
-        """Return what was read, once."""
         return self.hand_over()()
 
     def hand_over(self) -> Callable[[], Captured | None]:
-        """Let go of what was read."""
         native, self._native = self.reading, None
         return lambda: self._captured(native)
 
     def so_far(self) -> Captured | None:
-        """Return what was read until now; it goes on."""
         return self._captured(self.reading)
 
     def _captured(self, native: _Reader | None) -> Captured | None:
@@ -124,5 +115,4 @@ class DeviceReader(Source, Generic[_Reader]):
         return self.captured(native.columns(), self.devices_of(native))
 
     def describe(self) -> str:
-        """Say what was read, and what that cost."""
-        return f"not recorded: {self._obstacle}" if self._obstacle else self._says
+        return f"not recorded: {self._obstacle}" if self._obstacle else self._description

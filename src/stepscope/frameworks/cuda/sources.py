@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 @with_options(DEVICE_RECORDS, COUNTERS, POWER)
 def device_sources() -> Sequence[type[Source]]:
-    """Return the classes of all."""
+    from stepscope.frameworks.cuda.activity import AskedRecords, CudaActivity
     from stepscope.frameworks.cuda.counter_source import HardwareCounters
     from stepscope.frameworks.cuda.power import Power
-    from stepscope.frameworks.cuda.record_options import AskedRecords
-    from stepscope.frameworks.cuda.source import CudaActivity
 
     return AskedRecords, CudaActivity, HardwareCounters, Power

@@ -15,20 +15,19 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Track
     from stepscope.trace.schema import Captured
 
-_MOST_OFFSET_NS = 1 << 62
-_CALL_BYTES = 32  # of NotedInputs.calls
+_MAX_OFFSET_NS = 1 << 62
+_CALL_BYTES = 32  # per call, in NotedInputs.calls
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Plain data alone."""
+    """What Paddle recorded, as plain data that a stream can hold."""
 
-    segments: Sequence[tuple[int, bytes]]  # the wall clock's offset, and Paddle's protobuf
+    segments: Sequence[tuple[int, bytes]]  # the offset of Unix time, and Paddle's protobuf
     has_memory: bool
     inputs: NotedInputs
 
     def note(self, journal: Journal) -> None:
-        """Write all into the stream."""
         for number, (offset_ns, data) in enumerate(self.segments):
             about = {"segment": number, "offset_ns": offset_ns, "has_memory": self.has_memory}
             for piece in pieces(data):
@@ -40,41 +39,43 @@ class Collected:
 
     @staticmethod
     def of(entries: Sequence[Mapping[str, Any]]) -> Collected:
-        """Return what was noted, without what does not fit."""
+        """Restore what ``note`` wrote, without malformed entries."""
         segments: dict[int, tuple[int, bytearray]] = {}
-        for each in entries:
-            number, offset_ns = each.get("segment"), each.get("offset_ns")
-            if type(number) is int and type(offset_ns) is int and abs(offset_ns) < _MOST_OFFSET_NS:
+        for entry in entries:
+            number, offset_ns = entry.get("segment"), entry.get("offset_ns")
+            if type(number) is int and type(offset_ns) is int and abs(offset_ns) < _MAX_OFFSET_NS:
                 segments.setdefault(number, (offset_ns, bytearray()))[1].extend(
-                    bytes_of(each.get("data"))
+                    bytes_of(entry.get("data"))
                 )
         return Collected(
             [(offset_ns, bytes(data)) for offset_ns, data in segments.values()],
-            any(each.get("has_memory") is True for each in entries),
+            any(entry.get("has_memory") is True for entry in entries),
             _inputs_of(entries),
         )
 
     def captured(self, thread_names: Mapping[int, str], pid: int) -> Captured | None:
-        """Return the columns, on our clock; ``pid`` is the process that recorded."""
+        """Return the columns on our clock; ``pid`` is the process that recorded."""
         if not self.segments:
             return None
-        from stepscope.frameworks.paddle.columns import captured_from_pb
+        from stepscope.frameworks.paddle.result_columns import captured_from_pb
         from stepscope.frameworks.paddle.ties import with_inputs
         from stepscope.trace.join import merge_parts
         from stepscope.trace.model import Memory
 
         parts = [captured_from_pb(data, shift_ns=-offset_ns) for offset_ns, data in self.segments]
-        if not self.has_memory:  # another recording at the same time may have asked for it
+        if not self.has_memory:  # a simultaneous recording may have enabled it
             parts = [replace(part, memory=Memory.empty()) for part in parts]
         captured = _with_own_threads(merge_parts(parts), thread_names, pid)
         return with_inputs(captured, self.inputs)
 
 
 def _inputs_of(entries: Sequence[Mapping[str, Any]]) -> NotedInputs:
-    calls = b"".join(bytes_of(each["calls"]) for each in entries if "calls" in each)
-    told = next((each for each in entries if "operators" in each), {})
-    operators = [each for each in _listed(told.get("operators")) if isinstance(each, str)]
-    inputs = [each for each in _listed(told.get("inputs")) if isinstance(each, dict)]
+    calls = b"".join(bytes_of(entry["calls"]) for entry in entries if "calls" in entry)
+    names = next((entry for entry in entries if "operators" in entry), {})
+    operators = [
+        operator for operator in _listed(names.get("operators")) if isinstance(operator, str)
+    ]
+    inputs = [pairs for pairs in _listed(names.get("inputs")) if isinstance(pairs, dict)]
     if len(operators) != len(inputs):
         return NotedInputs()
     return NotedInputs(calls[: len(calls) - len(calls) % _CALL_BYTES], operators, inputs)
@@ -85,7 +86,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _with_own_threads(captured: Captured, names: Mapping[int, str], pid: int) -> Captured:
-    """Describe the process's threads as the recorder does."""
+    """Describe the process's own threads in the way the recorder does."""
     from stepscope.record.capture import thread_track
     from stepscope.trace.model import NO_THREAD
 

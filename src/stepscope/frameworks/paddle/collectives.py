@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.record.collective_account import CollectiveAccount
     from stepscope.trace.schema import Captured
 
-# A method of Paddle's process group: Kineto's name, and which arguments are output and input.
+# By method of Paddle's process group: Kineto's name, and which arguments are output and input.
 _METHODS: Mapping[str, tuple[str, int | None, int | None]] = {
     "all_reduce": ("allreduce", 0, 0),
     "allreduce": ("allreduce", 0, 0),
@@ -50,30 +50,24 @@ _ON_CALC_STREAM = "_on_calc_stream"
 
 
 class PaddleCollectives(CollectiveNotes):
-    """The source."""
-
     name = "paddle.distributed"
 
     def __init__(self, account: CollectiveAccount) -> None:
-        """Touch nothing yet."""
         super().__init__({"paddle.distributed": _patches}, account)
         self._info: dict[str, Any] = {}
 
     @classmethod
     def with_account(cls, account: CollectiveAccount) -> PaddleCollectives:
-        """Make one."""
         return cls(account)
 
     def look(self) -> None:
-        """Remember the groups while they are there."""
-        with suppress(Exception):  # a description is not worth a program's failure
-            found = _groups_now()
-            if found:
+        with suppress(Exception):  # a missing description must not break the program
+            groups = _groups_now()
+            if groups:
                 self._info = _place()
-                self.account.learn(found, self._info["rank"])
+                self.account.learn(groups, self._info["rank"])
 
     def job(self) -> Mapping[str, Any]:
-        """Return rank, world and groups under torch's names."""
         if not self._info:
             return {}
         groups = [group.told() for group in self.account.groups.values()]
@@ -81,7 +75,6 @@ class PaddleCollectives(CollectiveNotes):
 
     @classmethod
     def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:
-        """Return a recording whose ranges of collectives say what is known of them."""
         if not account.calls:
             return captured
         from stepscope.record.collective_columns import annotated, calls_named
@@ -95,13 +88,12 @@ class PaddleCollectives(CollectiveNotes):
         return annotated(captured, pairs)
 
     def describe(self) -> str:
-        """Say what is recorded."""
         count = len(self.account.groups)
         return f"collectives, {count} group(s)" if count else ""
 
 
 def _collective_of(name: str) -> str | None:
-    """Return the collective that a range of ours is about."""
+    """Return Kineto's name of the collective that one of our ranges is about."""
     backend, _, method = name.partition(":")
     return _METHODS[method][0] if backend.islower() and method in _METHODS else None
 
@@ -159,7 +151,7 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             return plain(group, *args, **kwargs)
         finally:
             end_slice(handle)
-            with suppress(Exception):  # a note less
+            with suppress(Exception):  # this note is dropped
                 note = Collective(_METHODS[name][0], start_ns, now_ns(), str(get_native_id()))
                 _fill(note, name, group, args)
                 PaddleCollectives.note_in_all(note)

@@ -4,13 +4,16 @@ The slot is taken while somebody records and given back after the last. Paddle h
 only when it is stopped, so a recording that begins or ends beside another cuts the other's events
 in two segments; what is running at the cut is lost.
 
-The program may want it, too, for a paddle.profiler of its own: it is lent then (``lending.py``).
-What it collects meanwhile is the program's, uncut, and also a segment of all our recordings.
+The program may want it, too, for a paddle.profiler of its own, which fails where the collector is
+taken. So the program gets a stand-in that lends it ours. What is collected meanwhile is the
+program's, uncut, and also a segment of all our recordings.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import threading
 import weakref
 from contextlib import contextmanager
@@ -20,18 +23,19 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.notices import notify
+from stepscope.record.patching import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_CPU = 1  # a bit of Paddle's trace_switch; what GPUs do is recorded by another source
-_STEP_OF_CLOCK_NS = 1_000  # more than reading two clocks together is ever off
-_WARNING = 1  # glog's level above INFO
+_CPU = 1  # the host's bit in Paddle's trace_switch; devices are recorded by another source
+_STEP_OF_CLOCK_NS = 1_000  # more than two successive readings of clocks can differ
+_WARNING = 1  # the glog level above INFO
 _STILL_LENT = (
     "Paddle's operators since the program started its own paddle.profiler are not in this "
     "recording: it ended before that did"
 )
-_MIN_LOG_LEVEL = "_ZN3fLI17FLAGS_minloglevelE"  # glog's variable in Paddle's library
+_MIN_LOG_LEVEL = "_ZN3fLI17FLAGS_minloglevelE"  # the symbol of glog's variable in Paddle's library
 
 
 @dataclass(slots=True)
@@ -43,7 +47,7 @@ class Segment:
     _data: bytes = b""
 
     def data(self, core: Any) -> bytes:
-        """Return it as Paddle's protobuf."""
+        """Return the segment as Paddle's protobuf."""
         if self.result is not None:
             self._data = _serialized(self.result, core)
             self.result = None
@@ -52,42 +56,40 @@ class Segment:
 
 @dataclass(eq=False, slots=True)
 class Share:
-    """One recording's part in the collector: what it wants, and the segments it has got."""
+    """One recording's share in the collector: what it wants and the segments it received."""
 
     memory: bool
     segments: list[Segment]
 
 
 class Collector:
-    """The process-wide collector and the recordings that share it."""
+    """Paddle's collector, of which a process has one, and the recordings that share it."""
 
     def __init__(self, core: Any) -> None:
-        """Take ``paddle.base.core``; the slot stays free."""
         self.core = core
-        self._create = core._Profiler.create  # the program may see another
+        self._create = core._Profiler.create  # before the program may see our stand-in
         self._lock = threading.RLock()
-        self._profiler: Any = None  # holding the object holds the slot
+        self._profiler: Any = None  # Paddle's slot is taken while this object lives
         self._running = False
         self._started_offset_ns = 0
         self._shares: list[Share] = []
-        self._borrower: weakref.ref[Any] | None = None  # what the program records with now
+        self._borrower: weakref.ref[Any] | None = None  # the program's profiler
         self._program_wants_memory = False
         os.register_at_fork(after_in_child=_native.shielded(self._forget_in_child))
 
     @property
     def holds_slot(self) -> bool:
-        """Tell whether Paddle's collector is ours now."""
         return self._profiler is not None
 
     @property
     def is_lent(self) -> bool:
-        """Tell whether the program records with it now: not when it forgot to stop."""
+        """Tell whether the program's own profiler has it; one that was dropped does not."""
         if self._borrower is not None and self._borrower() is None:
             self.take_back()
         return self._borrower is not None
 
     def open(self, share: Share) -> bool:
-        """Collect for one more; False when somebody else has the collector."""
+        """Collect for one more recording; False if another profiler has the collector."""
         with self._lock:
             if self.is_lent or (self._profiler is None and not self._take_slot()):
                 return False
@@ -97,11 +99,11 @@ class Collector:
             return True
 
     def close(self, share: Share) -> None:
-        """Collect for it no longer; with the last one gone, the slot is free."""
+        """Stop collecting for a recording; the last one frees the collector."""
         with self._lock:
-            if share not in self._shares:  # a forked child's, or never opened
+            if share not in self._shares:  # it was never opened, or its parent process opened it
                 return
-            if self.is_lent:  # what the program has collected so far cannot be had without it
+            if self.is_lent:  # without the program's profiler, what it collected cannot be read
                 notify(_STILL_LENT)
                 self._shares.remove(share)
                 return
@@ -109,10 +111,10 @@ class Collector:
             self._shares.remove(share)
             self._go_on()
 
-    # The program's use of it.
+    # Use by the program's own profiler.
 
     def lend(self, options: Any, custom_devices: Sequence[str], borrower: object) -> None:
-        """Collect for the program from now on, as it wants it, and for our recordings."""
+        """Collect for the program's own profiler, with its options, and for our recordings."""
         with self._lock:
             self._cut()
             self._profiler = None
@@ -122,7 +124,7 @@ class Collector:
                 self._run()
 
     def take_back(self) -> Any:
-        """Return what was collected for the program: Paddle's own result."""
+        """Return Paddle's own result of what was collected for the program."""
         with self._lock:
             self._borrower = None
             try:
@@ -131,7 +133,6 @@ class Collector:
                 self._go_on()
 
     def want_memory(self, wanted: bool) -> None:
-        """Follow the program's wish, but collect as long as somebody needs it."""
         with self._lock:
             self._program_wants_memory = wanted
             if wanted:
@@ -140,7 +141,7 @@ class Collector:
                 self.core.disable_memory_recorder()
 
     def _go_on(self) -> None:
-        """Collect for those who are left; with none, the slot is free."""
+        """Collect for the remaining recordings; without any, free the collector."""
         self._profiler = None
         if self._shares and self._take_slot():
             self._run()
@@ -165,7 +166,7 @@ class Collector:
             return
         try:
             self._end_segment()
-        except Exception as error:  # whatever it is, the rest of the trace is saved
+        except Exception as error:  # the rest of the trace must be saved
             notify(f"Paddle's collector lost its events: {str(error).strip() or error!r}")
 
     def _end_segment(self) -> Any:
@@ -184,14 +185,14 @@ class Collector:
         return result
 
     def _forget_in_child(self) -> None:
-        # The parent's collector goes on here, too, until a recording of the child's cuts it.
-        # Stopping it now might wait for a lock of a thread that does not exist.
+        # The parent's collector runs here, too, until a recording of the child cuts it. Stopping it
+        # now might wait for a lock of a thread that does not exist here.
         self._lock = threading.RLock()
         self._shares = []
 
 
 def _serialized(result: Any, core: Any) -> bytes:
-    """Return Paddle's result as it writes it into a file; there is no other interface."""
+    """Return Paddle's result in its file format, which is the only interface to it."""
     with _quiet(core):
         if hasattr(os, "memfd_create"):
             return _through_memory(result)
@@ -215,13 +216,12 @@ def _through_memory(result: Any) -> bytes:
 
 @contextmanager
 def _quiet(core: Any) -> Iterator[None]:
-    """Keep Paddle from printing a line for each file it writes."""
     import ctypes
 
     try:
         library = ctypes.CDLL(core.libpaddle.__file__)
         level = ctypes.c_int.in_dll(library, _MIN_LOG_LEVEL)
-    except (AttributeError, OSError, ValueError):  # a build without it: the line is harmless
+    except (AttributeError, OSError, ValueError):  # a build without glog; the line is harmless
         yield
         return
     before = level.value
@@ -230,3 +230,72 @@ def _quiet(core: Any) -> Iterator[None]:
         yield
     finally:
         level.value = before
+
+
+# ---- lending
+
+_PROFILER = "paddle.profiler.profiler"
+_CREATOR = "_Profiler"
+
+
+def lending(collector: Collector) -> Patches:
+    return Patches(functools.partial(_patch, collector))
+
+
+def _patch(collector: Collector, patches: Patches) -> None:
+    creator = _Creator(collector, getattr(collector.core, _CREATOR))
+    stand_ins = {
+        _CREATOR: creator,
+        "enable_memory_recorder": lambda: collector.want_memory(True),
+        "disable_memory_recorder": lambda: collector.want_memory(False),
+    }
+    profiler: Any = sys.modules[_PROFILER]
+    for name, stand_in in stand_ins.items():
+        if name in vars(profiler):  # the program may have replaced it by ours
+            patches.replace(profiler, name, stand_in)
+    patches.replace(collector.core, _CREATOR, creator)
+
+
+class _Creator:
+    def __init__(self, collector: Collector, plain: Any) -> None:
+        self._collector = collector
+        self._plain = plain
+        self._made: weakref.ref[_Lent] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+    def create(self, options: Any, custom_devices: Sequence[str] = ()) -> Any:
+        """Return a profiler, or None while the program has another, as Paddle does."""
+        if not self._collector.holds_slot:
+            return self._plain.create(options, custom_devices)
+        if self._made is not None and self._made() is not None:
+            return None
+        made = _Lent(self._collector, options, custom_devices)
+        self._made = weakref.ref(made)
+        return made
+
+
+class _Lent:
+    """Stands in for Paddle's profiler in paddle.profiler.Profiler; it may outlive our recordings.
+
+    If the program drops it without stopping it, the collector notices and takes itself back.
+    """
+
+    def __init__(self, collector: Collector, options: Any, custom_devices: Sequence[str]) -> None:
+        self._collector = collector
+        self._wanted = options, custom_devices
+        self._has_started = False
+
+    def prepare(self) -> None:
+        """Do nothing: our start needs no preparation."""
+
+    def start(self) -> None:
+        self._collector.lend(*self._wanted, borrower=self)
+        self._has_started = True
+
+    def stop(self) -> Any:
+        if not self._has_started:
+            return None
+        self._has_started = False
+        return self._collector.take_back()

@@ -18,11 +18,11 @@ from stepscope.frameworks.torch.flops.elements import adaptive_windows, broadcas
 if TYPE_CHECKING:
     from stepscope.analysis.flops.inputs import Formula, Shape
 
-_ALSO_CALLED = {"input": "x", "other": "y"}  # names that Paddle took over from torch
+_ALSO_CALLED = {"input": "x", "other": "y"}  # parameter names that Paddle took over from torch
 
 
 def _bound(parameters: str, inputs: Inputs) -> Inputs:
-    """Return the inputs in the order of the parameters, wherever a call put them."""
+    """Arrange inputs in the order of the parameters, whether passed by position or by name."""
     order = parameters.split()
     bound = Inputs([[] for _ in order], ["" for _ in order], ["" for _ in order])
     for position, dims in enumerate(inputs.dims):
@@ -48,7 +48,7 @@ def _is_set(inputs: Inputs, index: int) -> bool:
 
 
 def _matmul(parameters: str, first_flag: int, inputs: Inputs) -> int:
-    """Count a product; a vector is a matrix of one row or column, and batches are stretched."""
+    """Count a product; a vector is a matrix of one row or column, and batches are broadcast."""
     inputs = _bound(parameters, inputs)
     left, right = inputs.shape(0), inputs.shape(1)
     if not left or not right:
@@ -70,7 +70,7 @@ def _turned(shape: Shape, is_transposed: bool) -> Shape:
 
 
 def _places(inputs: Inputs, window: Shape, options: dict[str, int]) -> tuple[Shape, Shape]:
-    """Return batch and channels, and how many places a window has along each size."""
+    """Return batch and channels, and the number of window positions along each dimension."""
     rank = len(window)
     outer, sizes = _split(inputs, options["format"], rank)
     stride = inputs.integers(options["stride"], rank)
@@ -88,7 +88,7 @@ def _places(inputs: Inputs, window: Shape, options: dict[str, int]) -> tuple[Sha
 
 
 def _padding(inputs: Inputs, options: dict[str, int], rank: int) -> list[int] | None:
-    """Return what both ends of each size get together; None for as much as keeps the size."""
+    """Return the total padding of each dimension; None if it keeps the size ("SAME")."""
     algorithm = str(inputs.concrete[options["algorithm"]]) if "algorithm" in options else ""
     if algorithm == "SAME":
         return None
@@ -102,7 +102,7 @@ def _padding(inputs: Inputs, options: dict[str, int], rank: int) -> list[int] | 
 
 
 def _split(inputs: Inputs, format_index: int, rank: int) -> tuple[Shape, Shape]:
-    """Return batch and channels of an image, and the sizes after them."""
+    """Split an image's shape into batch and channels, and the dimensions after them."""
     shape = inputs.shape(0)
     if len(shape) != rank + 2:
         raise ValueError(f"shape {shape} for {rank} sizes")
@@ -114,7 +114,7 @@ def _split(inputs: Inputs, format_index: int, rank: int) -> tuple[Shape, Shape]:
 
 
 def _convolution(parameters: str, inputs: Inputs) -> int:
-    """Count a product for each element of the weight at each place of the output."""
+    """Count a product per element of the weight and position of the output."""
     inputs = _bound(parameters, inputs)
     names = ("stride", "padding", "algorithm", "dilation", "format")
     options = {name: parameters.split().index(name) for name in names}
@@ -124,7 +124,7 @@ def _convolution(parameters: str, inputs: Inputs) -> int:
 
 
 def _transposed(inputs: Inputs) -> int:
-    """Count a product for each element of the weight at each place of the input."""
+    """Count a product per element of the weight and position of the input."""
     inputs = _bound(_CONV_TRANSPOSE, inputs)
     weight = inputs.shape(1)
     (batch, _), sizes = _split(inputs, _CONV_TRANSPOSE.split().index("format"), len(weight) - 2)
@@ -135,7 +135,7 @@ def _transposed(inputs: Inputs) -> int:
 
 
 def _pool(parameters: str, rank: int, inputs: Inputs) -> int:
-    """Count one operation for each element that an output looks at."""
+    """Count one operation per element that an output depends on."""
     inputs = _bound(parameters, inputs)
     at = {name: i for i, name in enumerate(parameters.split())}
     window = tuple(inputs.integers(at["window"], rank))
@@ -169,12 +169,11 @@ def _rms_norm(inputs: Inputs) -> int:
 
 
 def _cross_entropy(inputs: Inputs) -> int:
-    """Count softmax (5 an element), then a product and a sum for each label."""
+    """Count softmax (5 an element), then a product and a sum per label."""
     return 5 * prod(inputs.shape(0)) + 2 * prod(inputs.shape(1))
 
 
 def _scale(inputs: Inputs) -> int:
-    """Count ``x * scale + bias``."""
     inputs = _bound("x scale bias", inputs)
     if inputs.are_integers(1):
         return 0
@@ -183,7 +182,7 @@ def _scale(inputs: Inputs) -> int:
 
 
 def _attention(inputs: Inputs) -> int:
-    """Count both products; the tensors are batch, length, heads, depth."""
+    """Count both products of attention; the tensors are batch, length, heads, depth."""
     turned = []
     for index in range(3):
         batch, length, heads, depth = inputs.shape(index)
@@ -192,11 +191,16 @@ def _attention(inputs: Inputs) -> int:
     return _TORCH["aten::_scaled_dot_product_flash_attention"](torch_inputs)
 
 
-_CELLS = {"LSTM": 13, "GRU": 10, "RNN_TANH": 2, "RNN_RELU": 2}  # an element, beside the products
+_CELLS = {
+    "LSTM": 13,
+    "GRU": 10,
+    "RNN_TANH": 2,
+    "RNN_RELU": 2,
+}  # an element, beside the products
 
 
 def _rnn(inputs: Inputs) -> int:
-    """Count all layers and directions; every matrix among the weights is used at every step."""
+    """Count all layers and directions; every matrix of the weights is used at every step."""
     inputs = _bound(
         "x state weights lengths dropout rate bidirectional input hidden layers mode", inputs
     )
@@ -227,7 +231,7 @@ _SAME_NAME = (
     " gelu sum mean prod cumsum cumprod amax amin cummax cummin logsumexp"
 )
 
-# By the operators of torch that do the same with the same first inputs.
+# By torch's operators that do the same with the same first inputs.
 _SAME_AS_TORCH = {
     "x": {
         **{name: name for name in _SAME_NAME.split()},
@@ -289,7 +293,7 @@ _BY_NAME: dict[str, Formula] = {
     "flash_attn": _attention,
     "memory_efficient_attention": _attention,
     "rnn": _rnn,
-    # Optimizers, as many operations as torch's fused ones take.
+    # Optimizers cost as much as torch's fused ones.
     "adam": partial(_of_first, 13),
     "adamw": partial(_of_first, 14),
     "sgd": partial(_of_first, 2),

@@ -24,39 +24,39 @@ if TYPE_CHECKING:
     _Place = tuple[ModuleType, str, Callable[..., Any]]
 
 _NOT_OPERATORS = ("run_program", "get_", "set_", "__")
-_NATIVE_MODULES = ("paddle.base.libpaddle", "paddle._pir_ops")  # they keep the plain functions
+_NATIVE_MODULES = (
+    "paddle.base.libpaddle",
+    "paddle._pir_ops",
+)  # keep the plain functions
 
 
 class NotedInputs(NamedTuple):
     """Calls of operators, as plain data."""
 
-    calls: bytes = b""  # four int64 each: the thread, start, end, and the number of the signature
-    operators: Sequence[str] = ()  # by the number of a signature
+    calls: bytes = b""  # four int64 per call: thread, start, end, number of the signature
+    operators: Sequence[str] = ()  # by signature number
     inputs: Sequence[Mapping[str, Any]] = ()
 
 
 class OpInputs:
-    """Notes the calls of operators, for all recordings that want them."""
+    """Notes the arguments of operator calls, for all recordings that want them."""
 
     def __init__(self, paddle: Any) -> None:
-        """Touch nothing yet."""
         self._module: ModuleType = paddle._C_ops
         self._notes = CallNotes(paddle.Tensor)
-        self._operators: list[str] = []  # their names, by the numbers in the notes
-        self._wrapped: dict[int, Callable[..., Any]] = {}  # by the id of the plain function
+        self._operators: list[str] = []  # names by operator number
+        self._wrapped: dict[int, Callable[..., Any]] = {}  # by id of the plain function
         self._places: list[_Place] = []
         self.patches = Patches(self._patch)
 
     def prepare(self) -> None:
-        """Look where Paddle's modules have the functions; the program may have imported more."""
         self._places = list(_places(self._module)) or self._places  # none while all are replaced
 
     def noted(self) -> NotedInputs:
-        """Return the calls since the recording began."""
         calls, signatures = self._notes.noted()
         spelled = [_Decoder(signature) for signature in signatures]
-        operators = [self._operators[each.operator] for each in spelled]
-        return NotedInputs(calls.tobytes(), operators, [each.pairs() for each in spelled])
+        operators = [self._operators[signature.operator] for signature in spelled]
+        return NotedInputs(calls.tobytes(), operators, [signature.pairs() for signature in spelled])
 
     def _patch(self, patches: Patches) -> None:
         self._notes.clear()
@@ -64,7 +64,7 @@ class OpInputs:
             self.prepare()
         for module, name, plain in self._places:
             if vars(module).get(name) is not plain:
-                continue  # somebody else has replaced it
+                continue  # other code has replaced it
             if id(plain) not in self._wrapped:
                 self._wrapped[id(plain)] = self._noting(plain)
             patches.replace(module, name, self._wrapped[id(plain)])
@@ -73,9 +73,9 @@ class OpInputs:
         operator, signature_of, note = len(self._operators), self._notes.signature, self._notes.note
         self._operators.append(plain.__name__)
 
-        @functools.wraps(plain)  # it says, too, that it is Paddle's: to_static asks
+        @functools.wraps(plain)  # to_static checks that the function is Paddle's
         def noted(*args: Any, **kwargs: Any) -> Any:
-            signature = signature_of(operator, args, kwargs)  # before it changes them
+            signature = signature_of(operator, args, kwargs)  # the call may change its arguments
             start_ns = now_ns()
             result = plain(*args, **kwargs)
             note(start_ns, signature)
@@ -85,7 +85,7 @@ class OpInputs:
 
 
 def _places(operators: ModuleType) -> Iterator[_Place]:
-    """Yield where Paddle keeps each function: in its own module, and where that was imported."""
+    """Yield each function with every module of Paddle that holds it."""
     plain = {
         id(function)
         for name, function in vars(operators).items()
@@ -101,16 +101,15 @@ def _places(operators: ModuleType) -> Iterator[_Place]:
 
 @functools.cache
 def _type_names() -> dict[int, str]:
-    """Return Paddle's types by their numbers: ``float32``."""
     types = sys.modules["paddle"].dtype.__members__.values()
-    return {each.value: str(each).removeprefix("paddle.") for each in types}
+    return {kind.value: str(kind).removeprefix("paddle.") for kind in types}
 
 
-_Value = tuple[list[Any], str, str]  # dims, type, what stood in the program
+_Value = tuple[list[Any], str, str]  # dims, type, text of a scalar
 
 
 class _Decoder:
-    """Reads a signature, as native/python/call_notes.cpp encodes it."""
+    """Decodes a signature, see native/python/call_notes.cpp."""
 
     def __init__(self, encoded: bytes) -> None:
         self._bytes = encoded

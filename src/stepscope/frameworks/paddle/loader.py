@@ -8,15 +8,11 @@ _MODULE = "paddle.io.dataloader.fetcher"
 
 
 class PaddleLoaderRanges(LoaderRanges):
-    """The source of what it does."""
-
     name = "Paddle's DataLoader"
     module = _MODULE
     fetchers = ranged_fetchers(_MODULE)
 
 
 class PaddleLoaderWorkers(LoaderWorkers):
-    """The source of their number."""
-
     name = "workers of Paddle's DataLoader"
     counts = WorkerCounts("paddle.io.dataloader.dataloader_iter", "_DataLoaderIterBase")

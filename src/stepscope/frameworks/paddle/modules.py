@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _find() -> tuple[type, Callable[[], bool]] | None:
     paddle: Any = sys.modules.get("paddle")
-    if not hasattr(paddle, "_C_ops"):  # a module of the program's own that is called so
+    if not hasattr(paddle, "_C_ops"):  # another module of this name
         return None
     return paddle.nn.Layer, paddle.is_grad_enabled
 
@@ -26,23 +26,19 @@ class _PaddleAnatomy:
 
     def parameter_sizes(self, module: Any, *, of_all_below: bool) -> Iterable[int | None]:
         parameters = module.parameters(include_sublayers=of_all_below)
-        return [math.prod(each.shape) for each in parameters]
+        return [math.prod(parameter.shape) for parameter in parameters]
 
 
 PADDLE_LAYERS = ModuleCalls(_find, _PaddleAnatomy(), tells_input=True)
 
 
 class PaddleModelCalls(ModelCalls):
-    """The source of calls that are made outside of any other."""
-
     name = "paddle models"
     module = "paddle"
     calls = PADDLE_LAYERS
 
 
 class PaddleLayers(AllModuleCalls):
-    """The source of all calls."""
-
     name = "paddle layers"
     module = "paddle"
     calls = PADDLE_LAYERS

@@ -42,11 +42,10 @@ if TYPE_CHECKING:
 _UTILS = "paddle.profiler.utils"
 _SOT = "paddle.jit.sot.psdb"
 _LOADERS = ("_DataLoaderIterSingleProcess", "_DataLoaderIterMultiProcess")
-_OPEN = "_stepscope_open"  # a RecordEvent's attribute: its ranges that have begun
+_OPEN = "_stepscope_open"  # attribute of a RecordEvent: its open ranges
 
 
 def phases(collector: Collector) -> tuple[Patches, ...]:
-    """Return the replacements, for an imported paddle."""
     forward = PADDLE_LAYERS.in_phase(FORWARD, _paddle_marks)
     return PADDLE_LAYERS.watched, forward, Patches(functools.partial(_patch, collector))
 
@@ -57,18 +56,18 @@ def _paddle_marks() -> bool:
 
 @functools.cache
 def _utils() -> dict[str, Any]:
-    """Return the globals of paddle.profiler.utils, also where ours stands in its place."""
+    """Return the globals of paddle.profiler.utils, even where our module stands in for it."""
     layers: Any = sys.modules.get("paddle.nn.layer.layers")
     used = getattr(layers, "in_profiler_mode", None)
-    found: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])
-    return found
+    names: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])
+    return names
 
 
 def _patch(collector: Collector, patches: Patches) -> None:
     paddle = sys.modules["paddle"]
     backward = Outermost(BACKWARD_NAME, BACKWARD, _paddle_marks)
     patches.wrap(paddle.Tensor, "backward", backward)
-    patches.wrap(paddle.autograd, "backward", backward)  # Paddle does not mark this one
+    patches.wrap(paddle.autograd, "backward", backward)  # Paddle itself does not mark this one
     loaders = sys.modules.get("paddle.io.dataloader.dataloader_iter")
     for name in _LOADERS:
         if (loader := getattr(loaders, name, None)) is not None:
@@ -79,11 +78,11 @@ def _patch(collector: Collector, patches: Patches) -> None:
 
 
 def _patch_optimizers(patches: Patches, base: Any) -> None:
-    """Wrap what steps where it is defined, also in classes of the user's and those to come."""
+    """Wrap ``step`` and ``minimize`` wherever a class defines them, now or later."""
     ranged = Outermost(PADDLE_OPTIMIZER, OPTIMIZATION, _paddle_marks)
 
     def wrap(optimizer: Any) -> None:
-        for name in ("step", "minimize"):  # Model.fit calls the second
+        for name in ("step", "minimize"):  # Model.fit calls minimize
             if name in vars(optimizer):
                 patches.wrap(optimizer, name, ranged)
 
@@ -94,8 +93,8 @@ def _patch_optimizers(patches: Patches, base: Any) -> None:
 
 # --- the user's own paddle.profiler.RecordEvent ---
 
-# True only where to_static reads the code that calls it: it then compiles what Paddle has. That is
-# a function of Paddle's that to_static knows, and Paddle imports it when it first compiles.
+# True only where to_static reads the calling code: it then compiles Paddle's version. It is a
+# function of Paddle's, which to_static knows, and which Paddle imports when it first compiles.
 _in_sot: Callable[[], bool] = never
 
 
@@ -120,7 +119,7 @@ def _patch_record_event(patches: Patches, record_event: Any, collector: Collecto
         if _in_sot():
             plain_begin(self)
             return
-        # Ours need not have it, too; but where it is lent, both get it from there.
+        # Paddle's own range is needed if Paddle collects for another profiler, or is lent ours.
         if collector.is_lent or not collector.holds_slot:
             plain_begin(self)
         if not collector.is_lent:
@@ -139,7 +138,7 @@ def _patch_record_event(patches: Patches, record_event: Any, collector: Collecto
 
 @functools.cache
 def _fragment_of(event_type: Any) -> str:
-    """Return what tells one of Paddle's event types; a plain range needs nothing."""
+    """Return the fragment of one of Paddle's event types; empty for a plain range."""
     name = getattr(event_type, "name", "")
     if name == TracerEventType.PythonUserDefined.name or name not in TracerEventType.__members__:
         return ""

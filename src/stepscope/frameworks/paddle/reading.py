@@ -12,33 +12,11 @@ from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from stepscope.analysis.flops.inputs import Formula
-    from stepscope.analysis.host.landmarks import Landmarks
-    from stepscope.analysis.remedies import Advice
-
-
-@LANDMARKS.register
-def _landmarks() -> Landmarks:
-    from stepscope.frameworks.paddle.landmarks import LANDMARKS as OF_PADDLE
-
-    return OF_PADDLE
-
-
-@ADVICE.register
-def _advice() -> Advice:
-    from stepscope.frameworks.paddle.advice import ADVICE as FOR_PADDLE
-
-    return FOR_PADDLE
-
-
-@FORMULAS.register
-def _formulas() -> Mapping[str, Formula]:
-    from stepscope.frameworks.paddle.flops import FORMULAS as FOR_PADDLE
-
-    return FOR_PADDLE
+FORMULAS.register(loader("stepscope.frameworks.paddle.flops:FORMULAS"))
+LANDMARKS.register(loader("stepscope.frameworks.paddle.landmarks:LANDMARKS"))
+ADVICE.register(loader("stepscope.frameworks.paddle.advice:ADVICE"))
 
 
 @DIALECTS.register

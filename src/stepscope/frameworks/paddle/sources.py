@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 @with_options()
 def paddle_sources() -> Sequence[type[Source]]:
-    """Return the classes of all."""
     from stepscope.frameworks.paddle.collectives import PaddleCollectives
     from stepscope.frameworks.paddle.loader import PaddleLoaderRanges, PaddleLoaderWorkers
     from stepscope.frameworks.paddle.modules import PaddleLayers, PaddleModelCalls
-    from stepscope.frameworks.paddle.source import PaddleSource
+    from stepscope.frameworks.paddle.paddle_source import PaddleSource
 
     loaders = PaddleLoaderRanges, PaddleLoaderWorkers
     return PaddleSource, PaddleModelCalls, PaddleLayers, *loaders, PaddleCollectives

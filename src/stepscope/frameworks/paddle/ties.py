@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64
     from stepscope.trace.schema import Captured, Slices
 
-_EAGER = " dygraph"  # how the slice of an eager operator ends: "matmul dygraph"
-_MADE_OF = {"linear": "matmul"}  # operators that are none themselves, and the first in them
+_EAGER = " dygraph"  # the suffix of an eager operator's slice: "matmul dygraph"
+_MADE_OF = {"linear": "matmul"}  # functions that are no operators, and their first operator
 
 
 def with_inputs(captured: Captured, noted: NotedInputs) -> Captured:
-    """Give the inputs of a call to the eager operator of its name that started within it."""
+    """Attach the inputs of a call to the eager operator of the same name that started within it."""
     calls = np.frombuffer(noted.calls, np.int64).reshape(-1, 4)
     calls = calls[(calls[:, 3] >= 0) & (calls[:, 3] < len(noted.inputs))]
     if not len(calls):
@@ -45,12 +45,12 @@ def with_inputs(captured: Captured, noted: NotedInputs) -> Captured:
 
 
 def _first_within(raw: Slices, rows: Int64, calls: Int64) -> tuple[Int64, Int64]:
-    """Return the rows that calls found, and the calls' signatures."""
+    """Return the first row that starts within each call, and the signature of that call."""
     if not len(rows):
         return rows, rows
     rows = rows[np.argsort(raw.start_ns[rows], kind="stable")]
     starts = raw.start_ns[rows]
     at = np.searchsorted(starts, calls[:, 0])
-    found = at < len(rows)
-    found[found] = starts[at[found]] <= calls[found, 1]
-    return rows[at[found]], calls[found, 2]
+    is_found = at < len(rows)
+    is_found[is_found] = starts[at[is_found]] <= calls[is_found, 1]
+    return rows[at[is_found]], calls[is_found, 2]

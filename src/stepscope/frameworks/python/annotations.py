@@ -23,37 +23,31 @@ if TYPE_CHECKING:
 
     _Function = Callable[..., Any]
 
-_TORCH_FACES = ("cuda.nvtx", "profiler.itt")  # below torch; both have the same functions
+_TORCH_FACES = ("cuda.nvtx", "profiler.itt")  # submodules of torch with the same functions
 
 
 class Annotations(Source):
-    """NVTX and ITT ranges as a source, of packages that are imported now or later."""
-
     name = "annotations"
     when = ANNOTATIONS
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._patches = (PatchesWhenImported("torch", _torch), PatchesWhenImported("nvtx", _nvtx))
 
     def start(self) -> None:
-        """Record ranges of every package from now on, or from its import on."""
         _open_ranges.forget()
         for patches in self._patches:
             patches.start()
 
     def stop(self) -> None:
-        """Leave all packages as they were."""
         for patches in self._patches:
             patches.stop()
 
     def describe(self) -> str:
-        """Say what is used."""
         return "the program's NVTX and ITT ranges"
 
 
 class _OpenRanges:
-    """The ranges that are open now; those that an earlier recording left open do not count."""
+    """The ranges that are open now, without those that an earlier recording left open."""
 
     def __init__(self) -> None:
         self.stack = RangeStack()
@@ -86,14 +80,14 @@ def _patch_nvtx(patches: Patches) -> None:
 _torch, _nvtx = Patches(_patch_torch), Patches(_patch_nvtx)
 
 
-# What the package does comes first, and what it raises is raised: then there is no range.
+# The package's own function runs first; if it raises, there is no range.
 
 
 def _pushing(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def push(*args: Any, **kwargs: Any) -> Any:
         result = plain(*args, **kwargs)
-        if _is_heard(patches):
+        if _should_record(patches):
             _open_ranges.stack.push(_message(args, kwargs))
         return result
 
@@ -103,7 +97,7 @@ def _pushing(patches: Patches, plain: _Function) -> _Function:
 def _popping(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def pop(*args: Any, **kwargs: Any) -> Any:
-        if _is_heard(patches):
+        if _should_record(patches):
             _open_ranges.stack.pop()
         return plain(*args, **kwargs)
 
@@ -114,7 +108,7 @@ def _marking(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def mark(*args: Any, **kwargs: Any) -> Any:
         result = plain(*args, **kwargs)
-        if _is_heard(patches):
+        if _should_record(patches):
             push_pop.mark(_message(args, kwargs))
         return result
 
@@ -125,7 +119,7 @@ def _entering(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def enter(self: Any) -> Any:
         result = plain(self)
-        if _is_heard(patches):
+        if _should_record(patches):
             _open_ranges.stack.push(_message_of(self))
         return result
 
@@ -153,17 +147,17 @@ def _decorating(patches: Patches, plain: _Function) -> _Function:
     return decorate
 
 
-def _is_heard(patches: Patches) -> bool:
-    """Tell whether to record: not what stepscope.nvtx and stepscope.itt recorded themselves."""
+def _should_record(patches: Patches) -> bool:
+    """Tell whether to record: stepscope.nvtx and stepscope.itt record their own ranges."""
     return patches.in_use and not push_pop.is_telling()
 
 
 def _message_of(annotation: Any) -> str:
-    """Return the message of an ``nvtx.annotate``; a release that keeps it elsewhere gets none."""
+    """Return the message of an ``nvtx.annotate``; empty for a release that keeps it elsewhere."""
     return str(getattr(annotation, "init_args", ("",))[0] or "")
 
 
 def _message(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return what a range is called: the first argument, whatever its name is."""
+    """Return the name of a range: the first argument, however the parameter is called."""
     message = args[0] if args else kwargs.get("msg", kwargs.get("message"))
     return "" if message is None else str(message)

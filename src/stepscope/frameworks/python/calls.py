@@ -24,11 +24,11 @@ _CALIBRATION_ROUNDS = 2_000
 
 
 class PythonCalls(Source):
-    """Python as a source: while it is started, the stack of each operator is recorded.
+    """Records the Python stack of each operator, and calls of Python functions.
 
-    With ``StackMode.CALLS`` every call of a Python function is also a slice, and every call of
-    one written in C that the program's own code makes; with ``StackMode.ALL_CALLS`` those that
-    libraries make, too. The recorder keeps all of it.
+    With ``StackMode.CALLS`` every call of a Python function is also a slice, and so is every call
+    that the program's own code makes of a function written in C; ``StackMode.ALL_CALLS`` adds those
+    that libraries make.
     """
 
     name = "python"
@@ -38,7 +38,6 @@ class PythonCalls(Source):
     options = (AS_TORCH,)
 
     def __init__(self, mode: StackMode = StackMode.CALLS, *, as_torch: bool = False) -> None:
-        """Take how much of Python's stack is wanted, and whose names calls have."""
         self._as_torch = as_torch
         self._mode = mode
         self._calls_started = False
@@ -46,16 +45,13 @@ class PythonCalls(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one of the mode that is asked for."""
         return cls(options[STACKS], as_torch=options[AS_TORCH])
 
     def prepare(self) -> None:
-        """Find the prefixes of file names to strip."""
         _set_up_once()
         self.code_folders = set_paths()
 
     def start(self) -> None:
-        """Begin to note stacks, and to record calls where nothing is in the way."""
         if self._mode is StackMode.NONE:
             return
         clear_stacks()
@@ -71,7 +67,6 @@ class PythonCalls(Source):
             _watch_new_threads()
 
     def stop(self) -> None:
-        """Stop both; what is open then is found unfinished when the window closes."""
         if self._mode is StackMode.NONE:
             return
         _native.stop_stacks()
@@ -81,12 +76,10 @@ class PythonCalls(Source):
                 _leave_new_threads()
 
     def collect(self) -> Captured | None:
-        """Return None: the recorder has it all."""
         _native.clear_calls()
         return None
 
     def describe(self) -> str:
-        """Say what is used, and why it is not more."""
         if self._mode is StackMode.NONE:
             return "no Python frames"
         stacks = f"the Python stack of each {_what_has_stacks()}"
@@ -99,14 +92,14 @@ class PythonCalls(Source):
         return f"{stacks}, and all Python calls"
 
     def overhead_ns(self) -> float:
-        """Return the calibrated cost of one call; 0 where somebody would record the calibration."""
+        """Return the calibrated cost of one call; 0 while something is recorded."""
         if self._mode in (StackMode.NONE, StackMode.OPERATORS) or self._obstacle:
             return 0.0
         return 0.0 if _native.recording() else _calibrated_ns(self._mode)
 
 
 def _what_has_stacks() -> str:
-    """Return what slices have a stack: operators of Paddle have none, ranges around them do."""
+    """Return which slices have stacks: in Paddle ranges have, and operators have not."""
     return "range" if "paddle" in sys.modules and "torch" not in sys.modules else "operator"
 
 
@@ -116,7 +109,6 @@ def _set_up_once() -> None:
 
 
 def _watch_new_threads() -> None:
-    """Have new threads report their calls, where they do not do so by themselves."""
     if _native.new_thread_hook is None:
         return
     set_by_others = threading.getprofile()
@@ -140,7 +132,7 @@ def _nothing() -> None: ...
 
 @functools.cache
 def _calibrated_ns(mode: StackMode) -> float:
-    """Measure what recording adds to the call of a function that does nothing."""
+    """Measure what recording adds to the call of an empty function."""
     window = _native.open_window(0, False)
     try:
         bare_ns = _ns_each()

@@ -29,34 +29,33 @@ if TYPE_CHECKING:
 
     MakeSources = Callable[[], Sequence[Source]]
 
-_LOADERS = ("torch.utils.data", "paddle.io")  # who knows which worker of a loader this process is
+_LOADERS = ("torch.utils.data", "paddle.io")  # they know which worker of a loader this process is
 
 
 class Word(Enum):
-    """What parent and child say to each other."""
+    """What parent and child tell each other."""
 
-    RECORD = "record"  # the parent's order; what is recorded goes to ``path``
-    SAVE = "save"  # the parent's order to stop
+    RECORD = "record"  # the parent's order; the recording goes to ``path``
+    SAVE = "save"  # the parent's order to stop recording
     RECORDING = "recording"
-    SAVED = "saved"  # the child's file is complete, or there was nothing to save
+    SAVED = "saved"  # the child's file is complete, or there is nothing to save
     LEAVING = "leaving"  # the child's last message
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message on the line between parent and child; it travels as JSON."""
+    """A message between parent and child, sent as JSON."""
 
     word: Word
     cycle: int = 0
     path: str = ""
 
     def send(self, line: Connection) -> None:
-        """Send it; OSError when the other side has gone."""
         line.send_bytes(json.dumps([self.word.value, self.cycle, self.path]).encode())
 
     @staticmethod
     def receive(line: Connection) -> Message:
-        """Wait for the next one; EOFError or OSError when there will be none."""
+        """Wait for the next message; raise EOFError or OSError if there will be none."""
         word, cycle, path = json.loads(line.recv_bytes())
         return Message(Word(word), int(cycle), str(path))
 
@@ -68,18 +67,16 @@ class Assignment:
     line: Connection
     make_sources: MakeSources
     limit: MemoryLimit | None
-    first: Message | None  # the order that is in force when it starts
+    first: Message | None  # the current order when the child starts
 
 
 class RecordedRun:
-    """Stands in for ``run`` of a process that is being started, and is sent along with it."""
+    """Replaces ``run`` of a process that is being started, and is pickled along with it."""
 
     def __init__(self, assignments: Sequence[Assignment]) -> None:
-        """Take an assignment for each profiler that records this child."""
         self._assignments = tuple(assignments)
 
     def __call__(self) -> None:
-        """Run the process's own ``run`` between the beginning and the end of the recordings."""
         process = multiprocessing.current_process()
         vars(process).pop("run", None)
         with contextlib.ExitStack() as agents:
@@ -94,7 +91,7 @@ class RecordedRun:
 
 
 class _Agent:
-    """Follows the parent's orders on a thread of its own, until the child ends."""
+    """Follows the parent's orders on a thread of its own until the child ends."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._line = assignment.line
@@ -106,14 +103,13 @@ class _Agent:
         threading.Thread(target=self._listen, name="stepscope", daemon=True).start()
 
     def finish(self) -> None:
-        """Deliver what there is: the child ends."""
         try:
             with self._lock:
                 self._save()
                 self._recording.close()
                 Message(Word.LEAVING).send(self._line)
         except OSError:
-            pass  # the parent has gone before us
+            pass  # the parent has exited
         except Exception as error:
             _complain(error)
 
@@ -122,7 +118,7 @@ class _Agent:
             while True:
                 self._follow(Message.receive(self._line))
         except (EOFError, OSError):
-            return  # the profiler in the parent has ended
+            return  # the parent's profiler has ended
         except Exception as error:
             _complain(error)
 
@@ -144,10 +140,7 @@ class _Agent:
 
 
 class ChildRecording:
-    """A window and its sources, without a schedule: the parent has that."""
-
     def __init__(self, sources: Sequence[Source], limit: MemoryLimit | None) -> None:
-        """Take sources of this process's own."""
         self._sources = tuple(sources)
         self._limit = limit
         self._window: Window | None = None
@@ -155,7 +148,6 @@ class ChildRecording:
             source.open()
 
     def start(self) -> None:
-        """Record from now on."""
         from stepscope.record.window import Window
 
         for source in self._sources:
@@ -166,12 +158,11 @@ class ChildRecording:
         self._window.restart()
 
     def stop(self) -> Delivery:
-        """Return what was recorded."""
         assert self._window is not None
         window, self._window = self._window, None
-        with contextlib.ExitStack() as each:
+        with contextlib.ExitStack() as stops:
             for source in self._sources:
-                each.callback(source.stop)
+                stops.callback(source.stop)
         recorded = window.close()
         from stepscope.trace.join import merge_parts, named
 
@@ -181,13 +172,12 @@ class ChildRecording:
         return Delivery(captured, recorded.losses.events + lost)
 
     def close(self) -> None:
-        """Let go of what the sources hold for as long as the process is watched."""
         for source in self._sources:
             source.close()
 
 
 def _own_name() -> str:
-    """Return what people call the process: which worker of a loader it is, or its own name."""
+    """Name the process: by its worker number in a loader, else as multiprocessing does."""
     loaders = filter(None, map(sys.modules.get, _LOADERS))
     workers = (worker for loader in loaders if (worker := loader.get_worker_info()) is not None)
     worker = next(workers, None)

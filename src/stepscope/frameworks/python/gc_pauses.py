@@ -18,53 +18,48 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-_MOST_PAUSES = 100_000
+_MAX_PAUSES = 100_000
 _CATEGORY = "user_annotation"
 
 
 class GcPauses(Source):
-    """The source: Python calls it before and after every collection.
+    """Records collections; Python calls this source before and after each one.
 
-    What it calls is native: Python drops whatever a callback of the collector raises, and what a
-    signal handler raises is raised in whichever Python code runs.
+    The callback is native: Python drops exceptions of collector callbacks, and a signal handler's
+    exception is raised in whichever Python code runs.
     """
 
     name = "gc"
     when = GC_PAUSES
 
     def __init__(self, min_pause_ns: int = MIN_PAUSE_NS, *, name: str = COLLECTION) -> None:
-        """Touch nothing yet. With no shortest pause, those for the youngest objects count, too."""
-        self._called = name
+        """With a shortest pause of 0, collections of the youngest generation count, too."""
+        self._range_name = name
         self._watch = GcWatch(min_pause_ns)
-        self._taken: deque[tuple[int, int, int, int]] = deque(maxlen=_MOST_PAUSES)
+        self._pauses: deque[tuple[int, int, int, int]] = deque(maxlen=_MAX_PAUSES)
         self.callback = self._watch.callback()
 
     def start(self) -> None:
-        """Start to listen."""
         self._watch.restart()
-        self._taken.clear()
+        self._pauses.clear()
         if self.callback not in gc.callbacks:
             gc.callbacks.append(self.callback)
 
     def stop(self) -> None:
-        """Stop listening."""
         if self.callback in gc.callbacks:
             gc.callbacks.remove(self.callback)
 
     def collect(self) -> Captured | None:
-        """Return the pauses, once."""
-        found = self.so_far()
-        self._taken.clear()
-        return found
+        pauses = self.so_far()
+        self._pauses.clear()
+        return pauses
 
     def so_far(self) -> Captured | None:
-        """Return the pauses until now."""
-        self._taken.extend(self._watch.take())
-        return _captured(self._taken, self._called)
+        self._pauses.extend(self._watch.take())
+        return _captured(self._pauses, self._range_name)
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the pauses that a process left."""
         return _captured(left.native.pauses(), COLLECTION)
 
 

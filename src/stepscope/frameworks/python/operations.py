@@ -8,8 +8,8 @@ import linecache
 import re
 from enum import IntEnum
 
-_MOST_CHARACTERS = 60
-_MOST_LINES = 100
+_MAX_CHARACTERS = 60
+_MAX_LINES = 100
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 _CALLS = ("CALL", "PRECALL", "INSTRUMENTED_CALL")
@@ -42,20 +42,19 @@ class Operation(IntEnum):
     """What an instruction may be busy with, as the native sampler numbers it."""
 
     OTHER = 0
-    CALL = 1  # a function that is not Python's, as long as no frame of one is further in
-    OPERATOR = 2  # the same, or the interpreter itself: a sum of arrays, or of numbers
+    CALL = 1  # a native function, unless it has called back into Python
+    OPERATOR = 2  # a native function, or the interpreter itself, as in a sum of arrays or numbers
 
 
 @functools.cache
 def names() -> dict[int, str]:
-    """Return the instructions of this Python by number, specialised ones, too."""
+    """Return the names of this Python's instructions by number, specialised ones included."""
     numbers: dict[str, int] = getattr(dis, "_all_opmap", dis.opmap)
     return {number: name for name, number in numbers.items()}
 
 
 @functools.cache
 def operations() -> list[int]:
-    """Return the Operation of each of the 256 instructions."""
     return [_operation(names().get(number, "")) for number in range(256)]
 
 
@@ -70,7 +69,7 @@ def _operation(name: str) -> Operation:
 def native_text(instruction: int, file: str, place: Place) -> str:
     """Return the frame of the native code that an instruction runs: ``<native call time.sleep>``.
 
-    It is empty where there is no source. The place is that of the whole expression.
+    It is empty without source code. ``place`` is that of the whole expression.
     """
     source = _source(file, place)
     name = names().get(instruction, "")
@@ -91,46 +90,44 @@ def _source(file: str, place: Place) -> str:
     line, end_line, column, end_column = place
     if line <= 0 or column < 0 or end_column < 0:
         return ""
-    numbers = range(line, min(end_line, line + _MOST_LINES) + 1)
+    numbers = range(line, min(end_line, line + _MAX_LINES) + 1)
     lines = [linecache.getline(file, number).rstrip("\n").encode() for number in numbers]
     if not lines:
         return ""
     lines[-1] = lines[-1][:end_column]
     lines[0] = lines[0][column:]
-    text = b" ".join(each.strip() for each in lines).decode(errors="replace")
+    text = b" ".join(line.strip() for line in lines).decode(errors="replace")
     return " ".join(text.split())
 
 
 def _callee(call: str) -> str:
-    """Return what stands before the arguments of a call; of a long one, the last name."""
+    """Return the callee of a call; of a long one, the last attribute."""
     if not call.endswith(")"):
-        return _shortened(call)  # a decorator: nothing is written as called
+        return _shortened(call)  # a decorator: the source shows no call
     begin = _begin_of_last_group(call)
     if begin is None:
         return ""
     callee = call[:begin].strip()
-    if callee.replace(".", "_").isidentifier() and len(callee) <= _MOST_CHARACTERS:
+    if callee.replace(".", "_").isidentifier() and len(callee) <= _MAX_CHARACTERS:
         return callee
     last = callee.rpartition(".")[2]  # ``.item`` of ``losses[i](x).item``
     return f".{last}" if last.isidentifier() else _shortened(callee)
 
 
-# Some releases give the place of what is entered or iterated, others that of the whole statement.
+# Some releases give the position of the entered or iterated expression, others the statement's.
 
 
 def _entered(statement: str) -> str:
-    """Return what a ``with`` enters."""
     return _until(re.sub(r"^(async )?with ", "", statement), (":", ",", " as "))
 
 
 def _iterated(statement: str) -> str:
-    """Return what a ``for`` goes through."""
     inside = re.search(r"\bfor\b.*?\bin\b (.*)", statement)
     return _until(inside[1], (":", " if ", " for ")) if inside else statement
 
 
 def _until(text: str, ends: tuple[str, ...]) -> str:
-    """Return what comes before the first of some ends, or a bracket that was opened before."""
+    """Return the text before the first of several ends, or before an unmatched closing bracket."""
     depth = 0
     for i, character in enumerate(text):
         depth += (character in _PAIRS.values()) - (character in _PAIRS)
@@ -140,11 +137,11 @@ def _until(text: str, ends: tuple[str, ...]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
 def _begin_of_last_group(text: str) -> int | None:
-    """Return where the parenthesis opens that the text ends with; texts in quotes are skipped."""
+    """Return the position of the parenthesis that the last one closes; quoted text is skipped."""
     open_groups: list[int] = []
     quote = ""
     begin = None

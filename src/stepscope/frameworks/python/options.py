@@ -16,7 +16,7 @@ _UNIT_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_
 
 
 def sample_interval_ns(given: object) -> int:
-    """Return the interval that ``1ms``, seconds or True mean; 0 for ``off``, False and None."""
+    """Convert ``1ms``, seconds or True to ns; ``off``, False and None are 0."""
     if given is None or given is False or given == "off":
         return 0
     if given is True:

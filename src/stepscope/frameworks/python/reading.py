@@ -14,15 +14,9 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from stepscope.analysis.host.landmarks import Landmarks
     from stepscope.trace.model import Trace
 
-
-@LANDMARKS.register
-def _landmarks() -> Landmarks:
-    from stepscope.frameworks.python.landmarks import LANDMARKS as OF_PYTHON
-
-    return OF_PYTHON
+LANDMARKS.register(loader("stepscope.frameworks.python.landmarks:LANDMARKS"))
 
 
 def _is_unsealed(path: Path, _head: bytes) -> bool:

@@ -12,26 +12,21 @@ from stepscope.record.source import Source
 
 
 class Requests(Source):
-    """The source: a range a request, of libraries that are imported now or later; one a task."""
-
     name = "requests"
     when = REQUESTS
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._servers = servers()
 
     def start(self) -> None:
-        """Record requests and tasks that begin from now on."""
         _set_up_once()
         _native.start_tasks()
-        for each in self._servers:
-            each.start()
+        for server in self._servers:
+            server.start()
 
     def stop(self) -> None:
-        """Leave all libraries as they were."""
-        for each in self._servers:
-            each.stop()
+        for server in self._servers:
+            server.stop()
         _native.stop_tasks()
 
 

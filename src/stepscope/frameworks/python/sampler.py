@@ -37,7 +37,7 @@ _COUNTS = (
 
 
 class Sampler(Source):
-    """The source: between start and stop, a thread of its own looks at all others."""
+    """Samples all threads from a native thread."""
 
     name = "sampler"
     burden = Burden.SAMPLES
@@ -52,29 +52,26 @@ class Sampler(Source):
         budget: float = CPU_BUDGET,
         way: str = "best",
     ) -> None:
-        """Take the interval; ``way`` is how memory is read: best, readv or file."""
+        """``way`` is how memory is read: best, readv or file."""
         self._interval_ns = interval_ns
         self._limit = limit
         self._budget = budget
         self._way = way
         self._native: _native.Sampler | None = None
-        self._older: list[Captured] = []  # what was asked for while it went on
+        self._older: list[Captured] = []  # samples that were read while sampling continued
         self._names: Mapping[int, str] = {}
         self._obstacle = ""
-        self.counts: Mapping[str, Any] = {}  # of the last recording: what was done, and its cost
+        self.counts: Mapping[str, Any] = {}  # of the last recording: work done, and its cost
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
-        """Make one with the interval that is asked for."""
         return cls(options[SAMPLE], limit)
 
     def prepare(self) -> None:
-        """Find the prefixes of file names to strip."""
         self.code_folders = set_paths()
         operations()
 
     def start(self) -> None:
-        """Begin to look."""
         self._older = []
         self._begin()
 
@@ -93,28 +90,24 @@ class Sampler(Source):
         self._native = native
 
     def progress(self) -> tuple[int, int]:
-        """Return how often it looked for threads that ran so far, and how many it found."""
+        """Return how often it looked for running threads so far, and how many it found."""
         return self._native.progress() if self._native is not None else (0, 0)
 
     def stop(self) -> None:
-        """Look no longer."""
         if self._native is not None:
             self._native.stop()
             self._names = thread_names()
 
     def collect(self) -> Captured | None:
-        """Return the samples, once."""
         return self.hand_over()()
 
     def hand_over(self) -> Callable[[], Captured | None]:
-        """Let go of the samples."""
         native, self._native = self._native, None
         older, self._older = self._older, []
         names = self._names
         return lambda: _merged([*older, *self._columns(native, names)])
 
     def so_far(self) -> Captured | None:
-        """Return the samples until now; another native sampler goes on."""
         native, self._native = self._native, None
         if native is None:
             return None
@@ -123,50 +116,45 @@ class Sampler(Source):
         self._older += self._columns(native, thread_names())
         if age_ns := native_limit(self._limit)["age_ns"]:
             since_ns = _native.now_ns() - age_ns
-            self._older = [each for each in self._older if each.samples.time_ns[-1] >= since_ns]
+            self._older = [part for part in self._older if part.samples.time_ns[-1] >= since_ns]
         return _merged(self._older)
 
     def _columns(
         self, native: _native.Sampler | None, names: Mapping[int, str]
     ) -> Sequence[Captured]:
-        found = native.collect(native_text) if native is not None else None
-        if not found:
+        sampled = native.collect(native_text) if native is not None else None
+        if not sampled:
             return ()
-        self.counts = found["counts"]
+        self.counts = sampled["counts"]
         self.lost += self.counts["lost"]
-        return (_captured(found, names),) if len(found["samples"]["time_ns"]) else ()
+        return (_captured(sampled, names),) if len(sampled["samples"]["time_ns"]) else ()
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the samples that a process left."""
-        # A file that somebody else's stream names is not opened.
-        found = left.native.sampled(native_text if left.folders.is_ours else _no_text)
-        return _captured(found, left.thread_names) if len(found["samples"]["time_ns"]) else None
+        # Never open a file that another user's stream names.
+        sampled = left.native.sampled(native_text if left.folders.is_ours else _no_text)
+        return _captured(sampled, left.thread_names) if len(sampled["samples"]["time_ns"]) else None
 
     @classmethod
     def described_by(cls, left: LeftBehind) -> str:
-        """Say how often the threads of a process were looked at, and what that cost."""
         counts = _noted_counts(left)
         return _described(counts) if counts else super().described_by(left)
 
     @classmethod
     def lost_by(cls, left: LeftBehind) -> int:
-        """Return how many samples a process dropped."""
         return _noted_counts(left).get("lost", 0)
 
     def describe_running(self) -> str:
-        """Say how often it is meant to look."""
         if self._obstacle:
             return self.describe()
         return f"every {duration_text(self._interval_ns)} or less often"
 
     def describe(self) -> str:
-        """Say how often threads were looked at, what that cost, and what was lost."""
         return f"none: {self._obstacle}" if self._obstacle else _described(self.counts)
 
 
 def _noted_counts(left: LeftBehind) -> dict[str, int]:
-    """Return what the native sampler of a process noted now and then; nothing unless all fits."""
+    """Return the counts that a process's native sampler noted; empty if any is malformed."""
     counts = {name: left.meta.get(Sampler.name, {}).get(name) for name in _COUNTS}
     fits = all(type(count) is int and 0 <= count < 1 << 63 for count in counts.values())
     return cast("dict[str, int]", counts) if fits else {}
@@ -199,30 +187,30 @@ def _described(counts: Mapping[str, Any]) -> str:
     return "; ".join(words)
 
 
-def _captured(found: Mapping[str, Any], names: Mapping[int, str]) -> Captured:
+def _captured(sampled: Mapping[str, Any], names: Mapping[int, str]) -> Captured:
     from stepscope.record.capture import thread_track
     from stepscope.trace.model import NO_THREAD, Stacks
     from stepscope.trace.schema import Captured, Samples, Slices
     from stepscope.trace.strings import Strings
 
-    stacks = found["stacks"]
+    stacks = sampled["stacks"]
     texts = {text: i for i, text in enumerate(stacks["texts"])}
-    marks = _memory_marks(found["resident"], texts)
+    marks = _memory_marks(sampled["resident"], texts)
     return Captured(
         Slices.empty(),
         tuple(
             thread_track(thread, NO_THREAD, names.get(thread) or name)
-            for thread, name in found["threads"]
+            for thread, name in sampled["threads"]
         ),
         Strings.of(texts),
         stacks=Stacks(stacks["parent"], stacks["frame"]),
         marks=marks,
-        samples=Samples.of(**found["samples"]),
+        samples=Samples.of(**sampled["samples"]),
     )
 
 
 def _memory_marks(resident: tuple[Int64, Int64], texts: dict[str, int]) -> Marks:
-    """Return the process's memory as a counter; its texts are added to the others."""
+    """Return the process's memory as a counter; its texts are added to ``texts``."""
     import numpy as np
 
     from stepscope.trace.model import Args, IntColumn

@@ -1,35 +1,134 @@
-"""Where server libraries handle a request, and what a request is called."""
+"""Ranges around the requests that server libraries handle, and how a request is named.
+
+Handling a request of one thread may pass through several libraries: a server and a web framework in
+it. The first one makes the range; those within only supply a better name. Names are handlers and
+routes, of which a program has a bounded number; a request's own path is not a name.
+"""
 
 from __future__ import annotations
 
+import _thread
 import functools
 import sys
 from functools import partial
 
-from stepscope.frameworks.python.request_ranges import (
-    begin_request,
-    end_request,
-    handled,
-    handled_async,
-    name_request,
-)
+from stepscope._native import begin_slice, end_slice
 from stepscope.record.patching import Patches, PatchesWhenImported
 
-TYPE_CHECKING = False  # nothing here imports more than a program has that we record
+TYPE_CHECKING = False  # recorded programs must not import more than they would
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     Function = Callable[..., Any]
+    NameOf = Callable[..., str]  # takes the arguments of the wrapped function
+
+_REQUEST_KIND = 12  # the recorder's number of this kind
+_MAX_NAMES = 500
+OTHER = "other requests"
+"""What requests are called when a program has more handlers than anybody reads."""
+
+_names: set[str] = set()
+
+
+class _Here(_thread._local):
+    """The handle and name of the request that this thread handles."""
+
+    handle: object | None = None
+    name = ""
+
+
+_here = _Here()
+
+
+def bounded(name: str) -> str:
+    """Return the name, or OTHER if there are too many names."""
+    if name in _names:
+        return name
+    if len(_names) >= _MAX_NAMES:
+        return OTHER
+    _names.add(name)
+    return name
+
+
+def handled(patches: Patches, name_of: NameOf) -> Callable[[Function], Function]:
+    """Return a wrapper for functions that handle a request before they return.
+
+    ``name_of`` is called afterwards, when the route is known.
+    """
+
+    def wrap(plain: Function) -> Function:
+        @functools.wraps(plain)
+        def handle(*args: Any, **kwargs: Any) -> Any:
+            if not patches.in_use:
+                return plain(*args, **kwargs)
+            is_first = begin_request(plain.__qualname__)
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                name_request(_name_or_function(name_of, args, plain))
+                if is_first:
+                    end_request()
+
+        return handle
+
+    return wrap
+
+
+def handled_async(patches: Patches, name_of: NameOf) -> Callable[[Function], Function]:
+    """Return the same for coroutine functions: the range includes the time they wait."""
+
+    def wrap(plain: Function) -> Function:
+        @functools.wraps(plain)
+        async def handle(*args: Any, **kwargs: Any) -> Any:
+            if not patches.in_use:
+                return await plain(*args, **kwargs)
+            handle = begin_slice(_REQUEST_KIND, plain.__qualname__, "")
+            try:
+                return await plain(*args, **kwargs)
+            finally:
+                end_slice(handle, bounded(_name_or_function(name_of, args, plain)))
+
+        return handle
+
+    return wrap
+
+
+def begin_request(name: str) -> bool:
+    """Begin a request on this thread; False inside another request, which continues.
+
+    The name is used if the request never ends.
+    """
+    if _here.handle is not None:
+        return False
+    _here.handle = begin_slice(_REQUEST_KIND, name, "")
+    return _here.handle is not None
+
+
+def name_request(name: str) -> None:
+    """Name the request of this thread; the first name wins, as inner libraries know better."""
+    if _here.handle is not None:
+        _here.name = _here.name or name
+
+
+def end_request() -> None:
+    handle, name = _here.handle, _here.name
+    _here.handle, _here.name = None, ""
+    end_slice(handle, bounded(name or OTHER))
+
+
+def _name_or_function(name_of: NameOf, args: tuple[Any, ...], plain: Function) -> str:
+    try:
+        return name_of(*args)
+    except Exception:  # the request is recorded even if this release of the library differs
+        return plain.__qualname__
 
 
 def servers() -> list[PatchesWhenImported]:
-    """Return what waits for each library that is known here."""
     return [server(module) for module in _PATCHES]
 
 
 def server(module: str) -> PatchesWhenImported:
-    """Return what waits for one library."""
     return PatchesWhenImported(module, _PATCHES[module])
 
 
@@ -46,7 +145,7 @@ def _finishing(patches: Patches, plain: Function) -> Function:
 
     @functools.wraps(plain)
     def finish_request(server: Any, *args: Any, **kwargs: Any) -> Any:
-        # A connection of HTTP has many requests, and waits for most of them.
+        # An HTTP connection has many requests, and waits for most of them.
         is_http = hasattr(server.RequestHandlerClass, "handle_one_request")
         return (plain if is_http else recorded)(server, *args, **kwargs)
 
@@ -59,8 +158,8 @@ def _patch_http_server(patches: Patches) -> None:
     patches.wrap(handler, "parse_request", _parsing)
 
 
-# A connection waits for its next request in handle_one_request: the request begins once its first
-# lines are there.
+# A connection waits for its next request in handle_one_request: the request begins when its first
+# lines have been read.
 def _parsing(plain: Function) -> Function:
     @functools.wraps(plain)
     def parse_request(self: Any) -> Any:
@@ -88,12 +187,12 @@ def _handling_one(patches: Patches, plain: Function) -> Function:
     return handle_one_request
 
 
-_waiting: dict[int, bool] = {}  # by the id of who awaits a request; True: it has begun
+_waiting: dict[int, bool] = {}  # by handler id; True once its request has begun
 
 
 def _patch_wsgiref(patches: Patches) -> None:
     handler = sys.modules["wsgiref.handlers"].BaseHandler
-    patches.wrap(handler, "run", handled(patches, lambda _, application: _called(application)))
+    patches.wrap(handler, "run", handled(patches, lambda _, application: _name_of(application)))
 
 
 # ---- frameworks that threads run
@@ -101,7 +200,7 @@ def _patch_wsgiref(patches: Patches) -> None:
 
 def _patch_flask(patches: Patches) -> None:
     app = sys.modules["flask"].Flask
-    patches.wrap(app, "wsgi_app", handled(patches, lambda app, *_: _called(app)))
+    patches.wrap(app, "wsgi_app", handled(patches, lambda app, *_: _name_of(app)))
     patches.wrap(app, "full_dispatch_request", handled(patches, _flask_route))
 
 
@@ -124,7 +223,7 @@ def _django_route(_: Any, request: Any) -> str:
 
 def _patch_grpc(patches: Patches) -> None:
     def name_of(_event: Any, _state: Any, behavior: Any, *_: Any) -> str:
-        return _called(behavior)
+        return _name_of(behavior)
 
     patches.wrap(sys.modules["grpc._server"], "_call_behavior", handled(patches, name_of))
 
@@ -140,7 +239,7 @@ def _patch_aiohttp(patches: Patches) -> None:
 def _aiohttp_route(_: Any, request: Any, *__: Any) -> str:
     resource = request.match_info.route.resource
     if resource is None:
-        return _called(request.match_info.handler)
+        return _name_of(request.match_info.handler)
     return f"{request.method} {resource.canonical}"
 
 
@@ -170,17 +269,17 @@ def _patch_hypercorn(patches: Patches) -> None:
 
 
 def _asgi_route(scope: Any, app: Any) -> str:
-    """Return what Starlette and those built on it left in the scope, else what was called."""
+    """Return the route that Starlette or its like left in the scope, else the callee."""
     method = scope.get("method", scope["type"])
     if (path := getattr(scope.get("route"), "path", None)) is not None:
         return f"{method} {path}"
-    while "app" in getattr(app, "__dict__", ()):  # what servers and middleware put around it
+    while "app" in getattr(app, "__dict__", ()):  # unwrap servers and middleware
         app = app.app
-    return f"{method} {_called(scope.get('endpoint', app))}"
+    return f"{method} {_name_of(scope.get('endpoint', app))}"
 
 
-def _called(handler: Any) -> str:
-    """Return what a program calls a function or an object."""
+def _name_of(handler: Any) -> str:
+    """Return the qualified name of a function or of an object's class."""
     return getattr(handler, "__qualname__", None) or type(handler).__qualname__
 
 

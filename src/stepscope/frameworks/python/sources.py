@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 @with_options(ANNOTATIONS, STACKS, AS_TORCH, GC_PAUSES, REQUESTS, SAMPLE)
 def python_sources() -> Sequence[type[Source]]:
-    """Return the classes of all."""
     from stepscope.frameworks.python.annotations import Annotations
     from stepscope.frameworks.python.calls import PythonCalls
     from stepscope.frameworks.python.gc_pauses import GcPauses

@@ -54,21 +54,18 @@ _watching: list[ChildProcesses] = []
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """The parent's end of a connection to a child."""
-
     serial: int
     process: weakref.ref[BaseProcess]
     line: Connection
-    recording: int = 0  # the cycle that it records, or has recorded
+    recording: int = 0  # the cycle that it records or has recorded
     saved: int = 0
     is_gone: bool = False
 
 
 class ChildProcesses(Source):
-    """The source: while it is open, children are connected; between start and stop they record.
+    """Connects to children while it is open; they record between start and stop.
 
-    ``open`` and ``close`` are for a Session that knows them: workers may well be started before the
-    first step that is recorded.
+    Session calls ``open`` and ``close``, as workers may be started before the first recorded step.
     """
 
     name = "child processes"
@@ -76,7 +73,7 @@ class ChildProcesses(Source):
     when = WORKERS
 
     def __init__(self, make_sources: MakeSources, limit: MemoryLimit | None = None) -> None:
-        """Take what makes a child's sources there; it must be picklable."""
+        """``make_sources`` makes a child's sources there; it must be picklable."""
         self._make_sources = make_sources
         self._limit = limit
         self._links: list[_Link] = []
@@ -86,16 +83,16 @@ class ChildProcesses(Source):
         self._is_on = False
         self._is_uncollected = False
         self._closes_itself = False
-        self._said = "none were recorded"
-        self._lock = threading.RLock()  # children come and go on any thread
+        self._summary = "none were recorded"
+        self._lock = threading.RLock()  # children start and end on any thread
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
-        """Have each child make the same sources, but for the device's: that one is the parent's."""
+        """Have each child make the same sources, except the device's, which the parent records."""
         theirs = options.but(device=False, device_records=(), power=False, counters=False)
         return cls(partial(make_sources, theirs, limit), limit)
 
-    # The life of a source.
+    # Life cycle of a source.
 
     def open(self) -> None:
         """Connect to every child that is started from now on."""
@@ -104,7 +101,6 @@ class ChildProcesses(Source):
             _watching.append(self)
 
     def start(self) -> None:
-        """Tell the children to record, those that run and those started later."""
         with self._lock:
             self._closes_itself = self not in _watching
             self.open()
@@ -115,7 +111,6 @@ class ChildProcesses(Source):
             self._wait(self._links, lambda link: link.recording == self._cycle, _START_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Tell them to stop; they save while we do."""
         with self._lock:
             self._is_on = False
             self._is_uncollected = True
@@ -123,7 +118,6 @@ class ChildProcesses(Source):
                 self._send(link, Message(Word.SAVE, self._cycle))
 
     def collect(self) -> Captured | None:
-        """Gather what the children left, each as a process of its own."""
         with self._lock:
             if not self._is_uncollected:
                 return None
@@ -135,11 +129,11 @@ class ChildProcesses(Source):
             if self._closes_itself:
                 self.close()
         self.lost = sum(capture.lost for capture in captures.values())
-        self._said = f"{len(captures)} recorded"
+        self._summary = f"{len(captures)} recorded"
         silent = sum(link.serial not in captures for link in recorded)
         if silent:
-            self._said += f"; {silent} ended before they could deliver"
-            notify(f"child processes: {self._said}")
+            self._summary += f"; {silent} ended before they could deliver"
+            notify(f"child processes: {self._summary}")
         if not captures:
             return None
         from stepscope.trace.join import merge_parts, placed
@@ -147,7 +141,6 @@ class ChildProcesses(Source):
         return merge_parts(list(placed(captures[i].captured for i in sorted(captures))))
 
     def close(self) -> None:
-        """Disconnect from the children, and restore multiprocessing."""
         with self._lock:
             if self in _watching:
                 _watching.remove(self)
@@ -160,17 +153,14 @@ class ChildProcesses(Source):
             shutil.rmtree(folder, ignore_errors=True)
 
     def describe_running(self) -> str:
-        """Say nothing: who delivers is known at the end."""
         return ""
 
     def describe(self) -> str:
-        """Say how many children delivered."""
-        return self._said
+        return self._summary
 
-    # Calls from multiprocessing.
+    # Called by multiprocessing.
 
     def assign(self, process: BaseProcess) -> Assignment:
-        """Connect to a process that is about to be started."""
         ours, theirs = multiprocessing.connection.Pipe()
         with self._lock:
             self._started += 1
@@ -180,7 +170,7 @@ class ChildProcesses(Source):
         return Assignment(theirs, self._make_sources, self._limit, first)
 
     def fetch_from(self, process: BaseProcess) -> None:
-        """Let a process that is about to be ended deliver first."""
+        """Have a process deliver before it is terminated or killed."""
         with self._lock:
             if not self._is_on:
                 return
@@ -191,13 +181,13 @@ class ChildProcesses(Source):
 
     def forget_in_fork(self) -> None:
         """Close the connections that a forked child inherited."""
-        self._lock = threading.RLock()  # a thread that is not in the child may hold the old one
+        self._lock = threading.RLock()  # a thread that does not exist here may hold the old one
         for link in self._links:
             link.line.close()
         self._links = []
-        self._folder = None  # it is the parent's
+        self._folder = None  # it belongs to the parent
 
-    # Lines.
+    # Connections to children.
 
     def _order(self, link: _Link) -> Message:
         if self._folder is None:
@@ -206,7 +196,7 @@ class ChildProcesses(Source):
         return Message(Word.RECORD, self._cycle, str(path))
 
     def _who_recorded(self) -> list[_Link]:
-        """Return the children that began to record in this cycle: the others have nothing."""
+        """Return the children that began to record in this cycle."""
         for link in tuple(self._links):
             with contextlib.suppress(OSError):
                 while not link.is_gone and link.line.poll():
@@ -221,7 +211,7 @@ class ChildProcesses(Source):
     def _wait(
         self, links: Sequence[_Link], is_done: Callable[[_Link], bool], timeout_s: float
     ) -> None:
-        """Read messages until every child has sent the one awaited, or has ended."""
+        """Read messages until every child has sent the awaited one, or has ended."""
         deadline = time.monotonic() + timeout_s
         while True:
             awaited = {link.line: link for link in links if not (is_done(link) or link.is_gone)}
@@ -252,7 +242,7 @@ class ChildProcesses(Source):
             serial = int(path.stem.partition("-")[2])
             try:
                 captures[serial] = Delivery.load(path)
-            except Exception as error:  # a bad file must not cost the parent's own trace
+            except Exception as error:  # a bad file must not lose the parent's own trace
                 notify(f"what a child process recorded cannot be read: {error}")
             path.unlink(missing_ok=True)
         return captures
@@ -278,8 +268,8 @@ def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
     if not _watching or "run" in vars(process):
         return plain(process)
     try:
-        assignments = [each.assign(process) for each in _watching]
-    except Exception as error:  # no folder, or no file descriptor: the program's process starts
+        assignments = [watcher.assign(process) for watcher in _watching]
+    except Exception as error:  # no folder or descriptor: the program's process must start anyway
         notify(f"a child process is not recorded: {type(error).__name__}: {error}")
         return plain(process)
     process.run = RecordedRun(assignments)  # type: ignore[method-assign]
@@ -292,15 +282,15 @@ def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
 
 
 def _end(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
-    for each in tuple(_watching):
-        with contextlib.suppress(Exception):  # the process is to end, whatever becomes of us
-            each.fetch_from(process)
+    for watcher in tuple(_watching):
+        with contextlib.suppress(Exception):  # the process must end in any case
+            watcher.fetch_from(process)
     plain(process)
 
 
 def _forget_in_fork() -> None:
-    for each in _watching:
-        each.forget_in_fork()
+    for watcher in _watching:
+        watcher.forget_in_fork()
     _watching.clear()
 
 

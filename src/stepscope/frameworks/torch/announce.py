@@ -17,11 +17,11 @@ STEP_NAME = "ProfilerStep"
 
 
 class Announcement(Source):
-    """What torch's profiler tells the rest of torch when it starts and stops.
+    """Tells the rest of torch when a profiler starts and stops, as torch's profiler does.
 
-    Where it stands in for torch's own (``patch_torch``), a state of torch's profiler is put in
-    place that records nothing: torch looks for one before it runs some of its ranges. Beside it no
-    other profiler of torch's could run, so elsewhere only the function that asks is replaced.
+    When standing in for torch's own (``patch_torch``), it enters a state of torch's profiler that
+    records nothing: torch checks for one before some of its ranges. No other profiler of torch's
+    could run beside that, so otherwise only the function that is asked is replaced.
     """
 
     name = "announcement"
@@ -29,54 +29,52 @@ class Announcement(Source):
     def __init__(
         self, *, in_place_of_torch: bool, shapes: bool, on_start: Callable[[], object]
     ) -> None:
-        """Tell nobody yet; ``on_start`` is called when a recording begins."""
+        """``on_start`` is called when a recording begins."""
         self._in_place = in_place_of_torch
         self._shapes = shapes
         self._on_start = on_start
-        self._thread: int | None = None  # the one that has the state
-        self._told = False
-        self._holds = False
+        self._thread: int | None = None  # the thread that has the profiler state
+        self._has_announced = False
+        self._replaces_query = False
 
     def start(self) -> None:
-        """Tell torch, if the program uses it."""
         self._on_start()
         torch: Any = sys.modules.get("torch")
         profiler: Any = sys.modules.get("torch.autograd.profiler")
         if not hasattr(torch, "_C") or profiler is None:
             return
         if hasattr(profiler, "_run_on_profiler_start") and not profiler._is_profiler_enabled:
-            self._told = True
+            self._has_announced = True
             profiler._run_on_profiler_start()
         if self._in_place and not torch.autograd._profiler_enabled():
             self._enter_state(torch)
         if self._thread is None:
-            self._holds = True
+            self._replaces_query = True
             _ENABLED.acquire()
 
     def stop(self) -> None:
-        """Tell torch that it is over."""
         torch: Any = sys.modules.get("torch")
-        if self._holds:
-            self._holds = False
+        if self._replaces_query:
+            self._replaces_query = False
             _ENABLED.release()
         if self._thread == threading.get_ident():
-            with suppress(RuntimeError):  # the program has ended it
+            with suppress(RuntimeError):  # the program has left the state
                 torch.autograd._disable_profiler()
         self._thread = None
-        if self._told:
-            self._told = False
+        if self._has_announced:
+            self._has_announced = False
             sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
 
     def _enter_state(self, torch: Any) -> None:
         native = torch._C._profiler
         config = native.ProfilerConfig(
             native.ProfilerState.KINETO,
-            self._shapes,  # whether ranges are to tell their inputs
+            self._shapes,  # whether ranges report their inputs
             *(False,) * 4,
             native._ExperimentalConfig(),
             "",
         )
-        # Of a device that no build of torch for CPU or CUDA has: nothing is collected.
+        # No CPU or CUDA build of torch has this device, so nothing is collected.
         nothing = {native.ProfilerActivity.MTIA}
         with suppress(RuntimeError, TypeError):
             torch.autograd._prepare_profiler(config, nothing)
@@ -92,5 +90,4 @@ _ENABLED = Patches(_say_enabled)
 
 
 def step_tracker() -> Any:
-    """Return what counts the steps of all profilers in torch; None without it."""
     return getattr(sys.modules.get("torch.autograd.profiler"), "KinetoStepTracker", None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Table:
-    """Strings or tracks by first sight."""
+    """Assigns ids to strings or tracks in the order of their first use."""
 
     def __init__(self, *first: Any) -> None:
         self.rows: dict[Any, int] = {row: i for i, row in enumerate(first)}
@@ -29,7 +29,7 @@ class _Table:
 
 
 def captured(results: Results, thread_names: Mapping[int, str]) -> Captured:
-    """Return the columns; ``thread_names`` is by system thread id."""
+    """Build the columns; ``thread_names`` is by the system's thread id."""
     strings = _Table("", "cpu_op", "user_annotation")
     tracks = _Table(*results.threads)
     slices = _slices(results, strings, tracks)
@@ -50,15 +50,15 @@ def _slices(results: Results, strings: _Table, tracks: _Table) -> Slices:
     numbers = np.zeros((4, len(operators)), np.int64)  # start, duration, sequence, forward thread
     track = np.zeros(len(operators), np.uint32)
     flags = np.zeros(len(operators), np.uint8)
-    for i, each in enumerate(operators):
-        category = "user_annotation" if each.is_range else "cpu_op"
-        texts = (category, each.name, each.overload, inputs.get(each.inputs, ""))
+    for i, operator in enumerate(operators):
+        category = "user_annotation" if operator.is_range else "cpu_op"
+        texts = (category, operator.name, operator.overload, inputs.get(operator.inputs, ""))
         names[:, i] = [strings.id_of(text) for text in texts]
-        sequence = each.sequence if each.sequence >= 0 else NO_SEQUENCE
-        forward = each.forward_thread or NO_THREAD
-        numbers[:, i] = (each.start_ns, each.duration_ns, sequence, forward)
-        track[i] = tracks.id_of(each.thread)
-        flags[i] = each.is_backward * SliceFlags.BACKWARD | each.is_async * SliceFlags.ASYNC
+        sequence = operator.sequence if operator.sequence >= 0 else NO_SEQUENCE
+        forward = operator.forward_thread or NO_THREAD
+        numbers[:, i] = (operator.start_ns, operator.duration_ns, sequence, forward)
+        track[i] = tracks.id_of(operator.thread)
+        flags[i] = operator.is_backward * SliceFlags.BACKWARD | operator.is_async * SliceFlags.ASYNC
     return Slices.of(
         category=names[0],
         name=names[1],
@@ -77,15 +77,15 @@ def _memory(rows: Sequence[Allocation], strings: _Table, tracks: _Table) -> Memo
     if not rows:
         return Memory.empty()
     time_ns, address, size, allocated, reserved = np.array(
-        [(each.time_ns, each.address, each.size, each.allocated, each.reserved) for each in rows],
+        [(row.time_ns, row.address, row.size, row.allocated, row.reserved) for row in rows],
         np.int64,
     ).T
     return Memory.of(
         time_ns=time_ns,
         address=address,
         size=size,
-        device=np.array([strings.id_of(each.device) for each in rows], np.uint32),
-        track=np.array([tracks.id_of(each.thread) for each in rows], np.uint32),
+        device=np.array([strings.id_of(row.device) for row in rows], np.uint32),
+        track=np.array([tracks.id_of(row.thread) for row in rows], np.uint32),
         allocated=allocated,
         reserved=reserved,
     )

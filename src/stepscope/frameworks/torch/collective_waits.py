@@ -19,21 +19,18 @@ NAME = "c10d:wait"
 
 
 class TorchCollectiveWaits(Source):
-    """A range for each ``Work.wait`` that Python calls, also those of synchronous collectives."""
+    """Makes a range for each ``Work.wait`` that Python calls, also of synchronous collectives."""
 
     name = "waits of torch.distributed"
     when = COLLECTIVE_WAITS
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._patches = PatchesWhenImported("torch.distributed", _patches)
 
     def start(self) -> None:
-        """Record waits from now on, or from when torch.distributed is imported."""
         self._patches.start()
 
     def stop(self) -> None:
-        """Leave torch as it was."""
         self._patches.stop()
 
 

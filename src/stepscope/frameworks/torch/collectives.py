@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope._native import now_ns
 from stepscope.frameworks.torch import shards
-from stepscope.frameworks.torch.collective_calls import METHODS, noted
 from stepscope.frameworks.torch.flight_recorder import flights, learn
 from stepscope.frameworks.torch.process_groups import Membership
-from stepscope.record.collective_notes import CollectiveNotes
+from stepscope.record.collective_notes import CollectiveNotes, note_tensors
 from stepscope.record.collectives import Collective, number_calls, take_notes
 from stepscope.record.patching import Patches
 from stepscope.trace.names import plain_collective
@@ -36,41 +35,36 @@ _NO_COLLECTIVES = ("functional", "c10d::work", "c10d::monitored")
 
 
 class TorchCollectives(CollectiveNotes):
-    """The source: it writes nothing itself, but completes what others record."""
+    """Completes the collectives that other sources record; records nothing itself."""
 
     name = "torch.distributed"
 
     def __init__(self, account: CollectiveAccount) -> None:
-        """Touch nothing yet."""
         super().__init__({"torch.distributed": _patches, **shards.PATCHES}, account)
         self._membership = Membership()
         self._buckets = shards.Buckets(account.keep_buckets)
 
     @classmethod
     def with_account(cls, account: CollectiveAccount) -> TorchCollectives:
-        """Make one."""
         return cls(account)
 
     def stop(self) -> None:
-        """Note no more, and read what torch keeps itself."""
         super().stop()
         if self._membership.info:
             self.account.keep_flights(flights())
 
     def look(self) -> None:
-        """Remember groups and buckets while they are there."""
+        """Learn groups and buckets while they exist."""
         self._membership.look()
         self.account.learn(self._membership.groups, self._membership.rank)
         if self._membership.info:
             self._buckets.look()
 
     def job(self) -> Mapping[str, Any]:
-        """Return torch's description of its process groups."""
         return self._membership.told()
 
     @classmethod
     def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:
-        """Return a recording whose slices of collectives say what is known of them."""
         if account.rank is None:
             return captured
         from stepscope.record.collective_columns import annotated, calls_named
@@ -87,7 +81,6 @@ class TorchCollectives(CollectiveNotes):
         return annotated(captured, pairs)
 
     def describe(self) -> str:
-        """Say what is recorded."""
         if not self._membership.info:
             return ""
         count = len(self.account.groups)
@@ -95,9 +88,9 @@ class TorchCollectives(CollectiveNotes):
 
 
 def _guess_groups(calls: Sequence[Collective], account: CollectiveAccount) -> None:
-    """Take the calls of C++ that nobody knows for those of the group that it uses otherwise."""
-    known = [each.group for each in account.flights if each.group in account.groups]
-    groups = known or list(account.groups)
+    """Assign calls of C++ without a known group to the group that C++ uses most."""
+    used = [flight.group for flight in account.flights if flight.group in account.groups]
+    groups = used or list(account.groups)
     if not groups:
         return
     usual = max(dict.fromkeys(groups), key=groups.count)
@@ -116,7 +109,7 @@ def _kineto_name(operator: str) -> str | None:
 def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
     """Add to each call the range in which the backend did its work.
 
-    A group has threads of its own, which take its work up in the order of the calls.
+    A group has its own threads, which execute its work in the order of the calls.
     """
     slices, texts = captured.slices, captured.strings.decode_all()
     from stepscope.record.collective_columns import rows_named
@@ -134,7 +127,7 @@ def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
                 break
             if group_of.get(track, call.group) == call.group:
                 call.rows.append(row)
-                if captured.tracks[track].tid != call.thread:  # else many groups may share it
+                if captured.tracks[track].tid != call.thread:  # otherwise many groups may share it
                     group_of[track] = call.group
                 del mine[i]
                 break
@@ -164,10 +157,10 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         end_ns = now_ns()
         try:
             note = Collective(name, start_ns, end_ns, str(get_native_id()))
-            noted(note, group, args, kwargs)
+            _fill(note, group, args, kwargs)
             note.module = shards.current()
             TorchCollectives.note_in_all(note)
-        except Exception:  # a note less; the program has its work
+        except Exception:  # the note is lost, but the program gets its result
             pass
         return work
 
@@ -175,3 +168,62 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _patches = Patches(_patch)
+
+
+# ---- what the arguments of a call say
+
+# Which of the first two arguments are output and input; None: one is both, or there is none.
+_SAME: tuple[int | None, int | None] = (0, 0)
+_OUT_IN: tuple[int | None, int | None] = (0, 1)
+METHODS: Mapping[str, tuple[int | None, int | None]] = {
+    **dict.fromkeys(("allreduce", "allreduce_coalesced", "broadcast", "reduce"), _SAME),
+    **dict.fromkeys(("allgather", "_allgather_base", "allgather_coalesced"), _OUT_IN),
+    **dict.fromkeys(("reduce_scatter", "_reduce_scatter_base"), _OUT_IN),
+    "allgather_into_tensor_coalesced": _OUT_IN,
+    "reduce_scatter_tensor_coalesced": _OUT_IN,
+    **dict.fromkeys(("all_gather_single", "all_gather_single_coalesced"), _OUT_IN),
+    **dict.fromkeys(("reduce_scatter_single", "reduce_scatter_single_coalesced"), _OUT_IN),
+    **dict.fromkeys(("alltoall", "alltoall_base", "all_to_all_single"), _OUT_IN),
+    **dict.fromkeys(("gather", "scatter"), _OUT_IN),
+    "send": (None, 0),
+    "recv": (0, None),
+    "recv_anysource": (0, None),
+    "barrier": (None, None),
+}  # fmt: skip
+_ROOT_IS_SOURCE = {"broadcast": True, "scatter": True, "reduce": False, "gather": False}
+
+
+def _fill(note: Collective, group: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Fill in a note about a call that has returned."""
+    note.group = str(group.group_name)
+    if not note.is_point_to_point:
+        note.number = int(group._get_sequence_number_for_group()) or None
+    out, taken = METHODS[note.name]
+    note_tensors(note, args, out, taken)
+    options = kwargs.get("opts", args[-1] if args else None)
+    is_async = getattr(options, "asyncOp", None)
+    note.is_async = is_async if isinstance(is_async, bool) else None
+    _note_ends(note, group, args, options)
+
+
+def _note_ends(note: Collective, group: Any, args: Sequence[Any], options: Any) -> None:
+    """Note the ranks that send and receive, as global ranks."""
+    if note.is_point_to_point:
+        mine, other = group.rank(), args[1] if len(args) > 1 else None
+        peer = other if isinstance(other, int) and note.name != "recv_anysource" else None
+        ends = (mine, peer) if note.name == "send" else (peer, mine)
+        note.source, note.destination = (_global_rank(group, rank) for rank in ends)
+    elif note.name in _ROOT_IS_SOURCE:
+        root = getattr(options, "rootRank", None)
+        if isinstance(root, int):
+            end = _global_rank(group, root)
+            if _ROOT_IS_SOURCE[note.name]:
+                note.source = end
+            else:
+                note.destination = end
+
+
+def _global_rank(group: Any, rank: int | None) -> int | None:
+    import torch.distributed as dist
+
+    return None if rank is None else int(dist.get_global_rank(group, rank))

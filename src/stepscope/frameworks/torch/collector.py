@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-# What its user should know: everything else is as with the bridge.
+# For the user: all other results are the same as with the bridge.
 DIFFERENCES = (
     "It has several times the overhead, allows one profiler at a time, sees only the starting "
     "thread and autograd's threads, and has stacks only together with Python calls"
@@ -29,19 +29,18 @@ _FORKED = (
     "as the bridge does"
 )
 
-# Who collects, by process: two that start at the same time on two threads would both find torch's
-# collector free, and it would crash.
+# The active recording by process: two threads that start at the same time would both find torch's
+# collector free, and crash it.
 _collecting: dict[int, Kineto] = {}
 
 
 class Kineto(Source):
-    """torch's collector, driven through its low-level interface."""
+    """Drives torch's own collector through its low-level interface."""
 
     name = "torch"
-    tensor_notes = None  # it says nothing of single tensors
+    tensor_notes = None  # the collector has no notes of single tensors
 
     def __init__(self, torch: Any, options: RecordOptions, why: str) -> None:
-        """Take an imported torch, and why the bridge is not used."""
         self._torch = torch
         self._wishes = (options[SHAPES], options[MEMORY])
         self._is_inside = options[INSIDE]
@@ -53,20 +52,20 @@ class Kineto(Source):
     def prepare(self) -> None:
         """Warm the collector up; this takes it away from any other user."""
         if os.getpid() in _collecting:
-            raise _taken("another recording")
-        if _collecting:  # what the parent began is neither on nor off here
+            raise _collector_taken("another recording")
+        if _collecting:  # the parent's recording is neither on nor off here
             raise StepscopeError(_FORKED)
         if self._torch.autograd._profiler_enabled():
-            raise _taken("torch.profiler")
+            raise _collector_taken("torch.profiler")
         self._torch.autograd._prepare_profiler(*self._options())
         self._prepared = True
 
     def start(self) -> None:
-        """Begin to collect on the calling thread and those it starts."""
+        """Collect on the calling thread and the threads that it starts."""
         if not self._prepared:
             self.prepare()
         if _collecting.setdefault(os.getpid(), self) is not self:
-            raise _taken("another recording")
+            raise _collector_taken("another recording")
         try:
             self._torch.autograd._enable_profiler(*self._options())
         except BaseException:
@@ -76,7 +75,6 @@ class Kineto(Source):
             self._owners.start()
 
     def stop(self) -> None:
-        """End collecting."""
         if self._owners is not None:
             self._owners.stop()
         try:
@@ -84,12 +82,11 @@ class Kineto(Source):
         finally:
             _collecting.pop(os.getpid(), None)
             self._prepared = False
-        if self._is_inside and (results := self._taken()) is not None:
+        if self._is_inside and (results := self._hand_over_results()) is not None:
             results.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
-        """Turn the collector's event objects into columns."""
-        results = self._taken()
+        results = self._hand_over_results()
         if results is None:
             return None
         from stepscope.frameworks.torch.collected import captured
@@ -99,7 +96,6 @@ class Kineto(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return what was noted when the program stopped."""
         noted = entries(left, cls.name)
         if not noted:
             return None
@@ -107,7 +103,7 @@ class Kineto(Source):
 
         return captured(results_of(noted), left.thread_names)
 
-    def _taken(self) -> Results | None:
+    def _hand_over_results(self) -> Results | None:
         results, self._results = self._results, None
         if not results:
             return None
@@ -115,7 +111,6 @@ class Kineto(Source):
         return plain(results, shapes=shapes, memory=memory)
 
     def describe(self) -> str:
-        """Say what is used, and why not the bridge."""
         is_waited_for = self._is_inside and _collecting.get(os.getpid()) is self
         return (
             f"operators of torch {self._torch.__version__} on the starting thread, "
@@ -134,7 +129,7 @@ class Kineto(Source):
         return config, {profiler.ProfilerActivity.CPU}
 
 
-def _taken(by: str) -> StepscopeError:
+def _collector_taken(by: str) -> StepscopeError:
     return StepscopeError(
         f"{by} is active, and torch's collector serves one user at a time: stop it first, or "
         "record through the bridge (TorchCollector.BRIDGE says why it fails)"

@@ -28,21 +28,20 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-_KERNEL_PREFIX = "cpp_"  # how inductor names the kernels that it writes in C++
+_KERNEL_PREFIX = "cpp_"  # inductor's prefix for kernels in C++
 
-_logs: list[CompileLog] = []  # of all that record now
+_logs: list[CompileLog] = []  # the logs of all active recordings
 os.register_at_fork(after_in_child=_native.shielded(_logs.clear))
 
 
 class TorchCompile(Source):
-    """The source: slices of category ``compile``, and ranges for what runs in compiled regions."""
+    """Records compilations as slices of category ``compile``, and ranges in compiled regions."""
 
     name = "torch.compile"
     stage = Stage.OPERATORS
     when = HOST
 
     def __init__(self, *, is_inside: bool = False) -> None:
-        """Touch nothing yet; inside a program, the stream keeps what happens."""
         self._is_inside = is_inside
         self._log = self._new_log()
         self._patches = (
@@ -52,18 +51,15 @@ class TorchCompile(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one."""
         return cls(is_inside=options[INSIDE])
 
     def start(self) -> None:
-        """Listen to the compiler, from now or from its import on."""
         self._log = self._new_log()
         _logs.append(self._log)
         for patches in self._patches:
             patches.start()
 
     def stop(self) -> None:
-        """Listen no longer, and leave nothing behind in torch."""
         for patches in self._patches:
             patches.stop()
         if self._log in _logs:
@@ -71,18 +67,15 @@ class TorchCompile(Source):
             self._log.close(_native.now_ns())
 
     def collect(self) -> Captured | None:
-        """Return the compilations and graph breaks as slices."""
         from stepscope.record.threads import thread_names
 
         return self._log.captured(thread_names())
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the compilations and graph breaks that a process has noted."""
         return CompileLog.left(left, cls.name).captured(left.thread_names)
 
     def describe(self) -> str:
-        """Say how much was compiled, and what the regions are."""
         return self._log.describe()
 
     def _new_log(self) -> CompileLog:
@@ -109,15 +102,15 @@ def _patch_dynamo(patches: Patches) -> None:
 
 
 def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
-    """Turn torch's annotations into our ranges: without its own profiler torch drops them."""
+    """Turn torch's annotations into our ranges: torch drops them unless its own profiler runs."""
     profiler, native = torch.autograd.profiler, torch._C._profiler
     theirs = native._RecordFunctionFast
     wanted = bool(profiler._is_profiler_enabled)
 
     def annotation(name: str, *details: Any, **more: Any) -> Any:
-        # Torch's own profiler needs its own; what is told to it reaches us as operators do.
-        told = torch._C._autograd._profiler_enabled()
-        scope = theirs(name, *details, **more) if told else record_function(name)
+        # Torch's own profiler needs the original; what it receives reaches us as operators do.
+        torch_records = torch._C._autograd._profiler_enabled()
+        scope = theirs(name, *details, **more) if torch_records else record_function(name)
         return _Compilation(scope, name) if name in _WHOLE_COMPILATIONS else scope
 
     def remember(enable: bool) -> None:
@@ -133,12 +126,12 @@ def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
     patches.on_undo(give_back)
 
 
-# Torch's names for all that a compilation does, and whether it is one of a backward pass.
+# Torch's names for whole compilations, and whether they are of a backward pass.
 _WHOLE_COMPILATIONS = {"dynamo": False, "entire_backward_compile": True}
 
 
 class _Compilation:
-    """A compilation from its very beginning, when its id is not told yet, to its end."""
+    """A compilation from its start, before torch has given it an id, to its end."""
 
     def __init__(self, scope: Any, name: str) -> None:
         self._scope = scope
@@ -159,7 +152,7 @@ class _Compilation:
 
 
 def _drop_metadata_ranges(patches: Patches, logger: Any, torch: Any) -> None:
-    """Keep torch from telling each phase's metadata as the name of one more range."""
+    """Stop torch from reporting each phase's metadata as the name of another range."""
     theirs = logger.add_record_function_data
 
     def add_record_function_data(event_name: str, **metadata: object) -> None:
@@ -173,7 +166,7 @@ def _name_compilations(patches: Patches, handler: Any) -> None:
     theirs = handler.install_callbacks
 
     def install_callbacks(*args: Any) -> Any:
-        for log in _logs if len(args) == 2 else ():  # older versions of torch do not say which
+        for log in _logs if len(args) == 2 else ():  # older versions of torch do not pass the id
             log.name_innermost(threading.get_native_id(), args[1])
         return theirs(*args)
 
@@ -195,7 +188,6 @@ def _log_graph_breaks(patches: Patches, translator: Any) -> None:
 
 
 def _place(translator: Any, exc: Any) -> tuple[str, int]:
-    """Return the file and line of the user's code at which tracing gave up."""
     stack = getattr(exc, "real_stack", None)
     if stack:
         return stack[-1].filename, stack[-1].lineno or 0

@@ -29,19 +29,19 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # dynamo's name fo
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """One compilation of a frame, or of the backward pass of one."""
+    """A compilation of a frame, or of a frame's backward pass."""
 
     number: int
     thread: int
     start_ns: int
     is_backward: bool
-    compile_id: str = ""  # told by torch when it is under way
-    end_ns: int = -1  # not ended
+    compile_id: str = ""  # known once torch has told it
+    end_ns: int = -1  # -1: not ended
 
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
-    """A place at which tracing gave up: the graph ends there, and another begins behind it."""
+    """A place at which tracing gave up: one graph ends there, and another begins after it."""
 
     thread: int
     time_ns: int
@@ -51,61 +51,57 @@ class GraphBreak:
 
     @property
     def title(self) -> str:
-        """Return what the trace calls it."""
         return f"{GRAPH_BREAK}{self.kind} ({self.place})"
 
 
-# The types of their fields, which a stream may not have.
+# The types of their fields, to check entries of a stream.
 _SPAN = (int, int, int, bool, str, int)
 _BREAK = (int, int, str, str, str)
 
 
 class CompileLog:
-    """Everything of one recording: plain data, of which the stream keeps a copy."""
+    """Compilations and graph breaks of a recording; the stream keeps a copy."""
 
     def __init__(self, journal: Journal) -> None:
-        """Begin with nothing."""
         self._journal = journal
         self._numbers = count()
         self._spans: list[Span] = []
         self._breaks: list[GraphBreak] = []
-        self._frames: dict[str, str] = {}  # what was compiled, by the compilation's id
+        self._frames: dict[str, str] = {}  # compiled functions by compile id
         self._end_ns = 0
         self._is_taken = False
 
     @classmethod
     def left(cls, left: LeftBehind, source: str) -> CompileLog:
-        """Return what a process has noted, without what does not fit."""
+        """Restore what a process noted, without malformed entries."""
         log = cls(Journal(source, is_on=False))
         spans: dict[int, Span] = {}
         log._end_ns = left.facts["last_ns"]
-        for each in entries(left, source):
-            span, broken, frames = each.get("span"), each.get("break"), each.get("frames")
+        for entry in entries(left, source):
+            span, broken, frames = entry.get("span"), entry.get("break"), entry.get("frames")
             if isinstance(span, list) and fits(span, *_SPAN):
                 spans[span[0]] = Span(*span)
             if isinstance(broken, list) and fits(broken, *_BREAK):
                 log._breaks.append(GraphBreak(*broken))
             if isinstance(frames, dict):
                 log._frames |= {key: text for key, text in frames.items() if isinstance(text, str)}
-            if is_whole(each.get("end_ns")):
-                log._end_ns = each["end_ns"]
+            if is_whole(entry.get("end_ns")):
+                log._end_ns = entry["end_ns"]
         log._spans = list(spans.values())
         return log
 
     def begin(self, thread: int, start_ns: int, is_backward: bool) -> Span:
-        """Note that a compilation begins."""
         span = Span(next(self._numbers), thread, start_ns, is_backward)
         self._spans.append(span)
         self._note(span)
         return span
 
     def end(self, span: Span, end_ns: int) -> None:
-        """Note that a compilation has ended."""
         span.end_ns = end_ns
         self._note(span)
 
     def name_innermost(self, thread: int, compile_id: object) -> None:
-        """Give the compilation that is under way on a thread the id that torch calls it by."""
+        """Give torch's id to the innermost compilation that is running on a thread."""
         for span in reversed(self._spans):
             if span.thread == thread and span.end_ns < 0:
                 span.compile_id = span.compile_id or str(compile_id)
@@ -115,13 +111,11 @@ class CompileLog:
     def graph_break(
         self, thread: int, time_ns: int, kind: object, where: tuple[str, int], reason: object
     ) -> None:
-        """Note a graph break."""
-        found = GraphBreak(thread, time_ns, str(kind), _short(*where), str(reason))
-        self._breaks.append(found)
-        self._journal.add({"break": astuple(found)})
+        graph_break = GraphBreak(thread, time_ns, str(kind), _short(*where), str(reason))
+        self._breaks.append(graph_break)
+        self._journal.add({"break": astuple(graph_break)})
 
     def close(self, end_ns: int) -> None:
-        """Nothing comes after this."""
         self._end_ns = end_ns
         self._journal.add({"end_ns": end_ns})
         self._look()
@@ -131,15 +125,15 @@ class CompileLog:
         self._look()
 
     def _look(self) -> None:
-        """Learn what was compiled: torch tells only after a compilation's end."""
-        found = compiled_frames()
-        new = {key: frame for key, frame in found.items() if self._frames.get(key) != frame}
+        """Learn the names of compiled functions, which torch reveals only after a compilation."""
+        frames = compiled_frames()
+        new = {key: frame for key, frame in frames.items() if self._frames.get(key) != frame}
         if new:
             self._frames |= new
             self._journal.add({"frames": new})
 
     def captured(self, thread_names: Mapping[int, str]) -> Captured | None:
-        """Return compilations, and graph breaks without a duration, as slices: once."""
+        """Return compilations and graph breaks as slices; only the first call does."""
         if self._is_taken or not (self._spans or self._breaks):
             return None
         self._is_taken = True
@@ -150,12 +144,12 @@ class CompileLog:
             detail = {"compile_id": span.compile_id}
             name = _title(span, self._frames)
             table.add(span.thread, name, span.start_ns, end_ns, detail, unfinished=is_open)
-        for each in self._breaks:
-            table.add(each.thread, each.title, each.time_ns, each.time_ns, {"reason": each.reason})
+        for graph_break in self._breaks:
+            at_ns, detail = graph_break.time_ns, {"reason": graph_break.reason}
+            table.add(graph_break.thread, graph_break.title, at_ns, at_ns, detail)
         return table.captured(thread_names)
 
     def describe(self) -> str:
-        """Say how much was compiled, and what the regions are; nothing without either."""
         regions = [f"region {i} is {frame}" for i, frame in compiled_frames().items()]
         if not (regions or self._spans):
             return ""
@@ -164,13 +158,13 @@ class CompileLog:
 
 
 def compiled_frames() -> dict[str, str]:
-    """Return what dynamo compiled in this process lately: functions and places, by compile id."""
+    """Return the functions and places that dynamo compiled lately, by compile id."""
     utils = sys.modules.get("torch._dynamo.utils")
     metrics: list[Any] = list(getattr(utils, "_compilation_metrics", ()))
     return {
-        str(each.compile_id): _frame(each.co_name, each.co_filename, each.co_firstlineno)
-        for each in metrics
-        if getattr(each, "co_name", None) and each.co_filename
+        str(metric.compile_id): _frame(metric.co_name, metric.co_filename, metric.co_firstlineno)
+        for metric in metrics
+        if getattr(metric, "co_name", None) and metric.co_filename
     }
 
 

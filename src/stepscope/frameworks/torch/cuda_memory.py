@@ -39,17 +39,15 @@ CUDA_MEMORY = Bridge(
 
 
 class CudaMemory:
-    """Records the allocator's events; does nothing where torch has no CUDA."""
+    """Records the allocator's events; does nothing if torch has no CUDA."""
 
     def __init__(self, torch: Any, *, may_build: bool = True) -> None:
-        """Take an imported torch."""
         self._may_build = may_build
         self._torch = torch
         self._bridge: ctypes.CDLL | None = None
         self._on = False
 
     def prepare(self) -> None:
-        """Build and load the bridge, where the machine has a device."""
         if self._bridge is not None or not self._torch.cuda.is_available():
             return
         try:
@@ -58,7 +56,6 @@ class CudaMemory:
             notify(f"the device's memory is not recorded: {error}")
 
     def start(self) -> None:
-        """Record from the totals of this moment on."""
         if self._bridge is None:
             self.prepare()
         if self._bridge is None:
@@ -67,20 +64,18 @@ class CudaMemory:
             allocated = self._torch.cuda.memory_allocated(device)
             reserved = self._torch.cuda.memory_reserved(device)
             self._bridge.stepscope_cuda_bridge_totals(device, allocated, reserved)
-        # At once, or when the program sets CUDA up.
+        # Now, or when the program sets CUDA up.
         self._torch.cuda._lazy_call(self._bridge.stepscope_cuda_bridge_attach)
         self._bridge.stepscope_cuda_bridge_start()
         self._on = True
 
     def stop(self) -> None:
-        """End recording."""
         if self._on and self._bridge is not None:
             self._bridge.stepscope_cuda_bridge_stop()
         self._on = False
 
 
 def _devices_in_use(torch: Any) -> Iterator[int]:
-    """Yield the devices; none before the program itself has set CUDA up."""
     if torch.cuda.is_initialized():
         yield from range(torch.cuda.device_count())
 

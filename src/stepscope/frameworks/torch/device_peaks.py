@@ -17,24 +17,22 @@ if TYPE_CHECKING:
 
 _RUNS = 8
 _WARM_UP = 3
-_SIDE = 8192  # of the matrices: large enough for every device to be at its best
-_SIDE_WITHOUT_TENSOR_CORES = 4096  # those products take fifty times as long
+_SIDE = 8192  # of the matrices: large enough for peak rates on every device
+_SIDE_WITHOUT_TENSOR_CORES = 4096  # products take fifty times as long without tensor cores
 _COPY_BYTES = 1 << 30
-_ROOM = 4  # a copy needs two such blocks: never more than half of what is free
+_ROOM = 4  # a copy needs two blocks, and may use half of the free memory
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one device did at most."""
-
     device: str
-    flops_per_second: dict[str, float]  # by type, as peaks.py names them
+    flops_per_second: dict[str, float]  # by type, with the names of peaks.py
     bytes_per_second: float
-    skipped: dict[str, str]  # by type: why it was not measured
+    skipped: dict[str, str]  # by type: the reason
 
 
 def measure_devices(tell: Callable[[str], None]) -> Iterator[Measured]:
-    """Measure one device of each model; ``tell`` is told what is being measured."""
+    """Measure one device of each model; ``tell`` is called with a line about each measurement."""
     torch = _torch()
     seen = set()
     for index in range(torch.cuda.device_count()):
@@ -72,18 +70,17 @@ def _measured(torch: Any, name: str, tell: Callable[[str], None]) -> Measured:
             run, operations = make(torch)
             rate = operations / _best_seconds(torch, run)
         except (RuntimeError, AttributeError, TypeError, ValueError) as error:
-            skipped[kind] = str(error).strip().partition("\n")[0]  # not in this device or torch
+            skipped[kind] = str(error).strip().partition("\n")[0]  # the device or torch lacks it
             continue
         finally:
             torch.cuda.empty_cache()
-        known = FLOAT16 if kind == BFLOAT16 else kind
-        flops[known] = max(rate, flops.get(known, 0.0))
+        peak = FLOAT16 if kind == BFLOAT16 else kind
+        flops[peak] = max(rate, flops.get(peak, 0.0))
     tell(f"{name}: copies")
     return Measured(name, flops, _copy_rate(torch), skipped)
 
 
 def _best_seconds(torch: Any, run: Callable[[], Any]) -> float:
-    """Return the shortest of several runs, by the device's own clock."""
     for _ in range(_WARM_UP):
         run()
     marks = [[torch.cuda.Event(enable_timing=True) for _ in ("begin", "end")] for _ in range(_RUNS)]
@@ -96,7 +93,7 @@ def _best_seconds(torch: Any, run: Callable[[], Any]) -> float:
 
 
 def _copy_rate(torch: Any) -> float:
-    """Return the bytes a second of a large copy: each is read and written."""
+    """Return the bytes per second of a large copy; each byte is read and written."""
     free, _ = torch.cuda.mem_get_info()
     size = min(_COPY_BYTES, int(free) // _ROOM)
     source = torch.empty(size, dtype=torch.uint8, device="cuda")
@@ -120,13 +117,13 @@ def _product(torch: Any, dtype: Any, side: int, *, tf32: bool = False) -> Any:
 
 
 def _scaled_product(torch: Any) -> Any:
-    """Make a product of 8-bit floats, which only a private function of torch does."""
+    """Make a product of 8-bit floats, which only a private function of torch can do."""
     is_amd = getattr(torch.version, "hip", None) and "gfx94" in (
         torch.cuda.get_device_properties(torch.cuda.current_device()).gcnArchName
     )
     dtype = torch.float8_e4m3fnuz if is_amd else torch.float8_e4m3fn
     left = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype)
-    right = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype).t()  # it wants columns
+    right = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype).t()  # the function requires columns
     one = torch.ones((), device="cuda")
 
     def run() -> None:

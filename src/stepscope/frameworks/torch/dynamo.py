@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PACKAGE = Path(__file__).parents[2]
-# What stands around functions of the program's is compiled with them.
+# These wrap functions of the program and are compiled with them.
 _COMPILED = (Path("record/decorate.py"), Path("frameworks/torch/phases.py"))
 
 
 @cache
 def keep_dynamo_out() -> None:
-    """Have Dynamo not look at our code where that runs in calls that it watches; needs torch.
+    """Stop Dynamo from looking at our code in calls that it watches; needs torch.
 
-    It would compile it, or try to, and count that among the program's graphs and their breaks.
+    Dynamo would try to compile it, and count that among the program's graphs and graph breaks.
     """
     with suppress(ImportError):
         from torch._C._dynamo.eval_frame import set_eval_frame
@@ -33,8 +33,8 @@ def keep_dynamo_out() -> None:
 def teach_dynamo() -> None:
     """Have Dynamo skip our code and treat our ranges as ``torch.profiler.record_function``.
 
-    Dynamo knows its context managers by their classes. Where a release of torch keeps them
-    elsewhere, our ranges break graphs there, as those of any unknown class do.
+    Dynamo knows its context managers by class. Where a release of torch keeps them elsewhere, our
+    ranges break graphs, as those of any unknown class do.
     """
     with suppress(ImportError, AttributeError, ValueError):
         from torch._dynamo import trace_rules
@@ -62,14 +62,14 @@ def _skipped(folder: Path) -> Iterator[str]:
     """Yield the folders and files of the package that hold nothing to compile."""
     for path in sorted(folder.iterdir()):
         inside = path.relative_to(_PACKAGE)
-        if any(inside in each.parents for each in _COMPILED):
+        if any(inside in compiled.parents for compiled in _COMPILED):
             yield from _skipped(path)
         elif inside not in _COMPILED:
             yield str(path)
 
 
 def _teach_calls(manager: Any, theirs: type) -> None:
-    """Make a range in compiled code: ``with record_function("name"):``."""
+    """Support ranges in compiled code: ``with record_function("name"):``."""
     call_function = manager.call_function
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def _teach_calls(manager: Any, theirs: type) -> None:
 
 
 def _teach_objects(builder: Any, variable: Any) -> None:
-    """Use a range in compiled code that was made outside of it, a decorator's for one."""
+    """Support ranges that were made outside of the compiled code, by a decorator for instance."""
     wrap = builder.VariableBuilder._wrap
 
     def _wrap(self: Any, value: Any) -> Any:

@@ -20,7 +20,7 @@ from stepscope.trace.names import plain_collective
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_TOLERANCE_NS = 200_000  # between its clock, which is Unix time, and ours
+_TOLERANCE_NS = 200_000  # between the recorder's Unix time and our clock
 _DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
 
 
@@ -31,11 +31,11 @@ def flights() -> list[Collective]:
         dump = getattr(c10d, name, None)
         if dump is None:
             continue
-        with suppress(Exception):  # it is off, or of another form
+        with suppress(Exception):  # it is off or has another format
             entries = pickle.loads(dump(True, False, False))["entries"]  # torch's own, in memory
-            found = [flight for entry in entries if (flight := _flight(entry)) is not None]
-            if found:
-                return sorted(found, key=lambda flight: flight.start_ns)
+            flights = [flight for entry in entries if (flight := _flight(entry)) is not None]
+            if flights:
+                return sorted(flights, key=lambda flight: flight.start_ns)
     return []
 
 
@@ -62,23 +62,26 @@ def _elements(sizes: Iterable[Sequence[int]]) -> int:
     return sum(prod(size) for size in sizes)
 
 
-def learn(calls: Sequence[Collective], known: Sequence[Collective]) -> None:
-    """Tell the calls of a recording, in order, what the flight recorder knows of them."""
-    by_number = {(each.group, each.number): each for each in known if each.number is not None}
+def learn(calls: Sequence[Collective], flights: Sequence[Collective]) -> None:
+    """Complete the calls of a recording, in order, with what the flight recorder knows."""
+    by_number = {
+        (flight.group, flight.number): flight for flight in flights if flight.number is not None
+    }
     at = 0
     for call in calls:
         exact = by_number.get((call.group, call.number)) if call.number is not None else None
         if exact is not None:
             call.take(exact)
             continue
-        while at < len(known) and known[at].start_ns < call.start_ns - _TOLERANCE_NS:
+        while at < len(flights) and flights[at].start_ns < call.start_ns - _TOLERANCE_NS:
             at += 1
-        for each in known[at : at + 8]:
-            if each.start_ns > call.end_ns + _TOLERANCE_NS:
+        for flight in flights[at : at + 8]:
+            if flight.start_ns > call.end_ns + _TOLERANCE_NS:
                 break
-            if plain_collective(each.name) == plain_collective(call.name) and not _is_taken(each):
-                call.take(each)
-                each.end_ns = -1
+            is_alike = plain_collective(flight.name) == plain_collective(call.name)
+            if is_alike and not _is_taken(flight):
+                call.take(flight)
+                flight.end_ns = -1
                 break
 
 

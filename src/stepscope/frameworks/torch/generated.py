@@ -45,63 +45,58 @@ _PRINTED_NODE = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
 
 
-_Graph = Mapping[str, tuple[str, str]]  # frame and module, by the node's name
-_known = Origins()
+_Graph = Mapping[str, tuple[str, str]]  # frame and module by node name
+_origins = Origins()
 _noted_files: set[str] = set()
-_journals: list[Journal] = []  # of all that listen
+_journals: list[Journal] = []  # of all active recordings
 os.register_at_fork(after_in_child=shielded(_journals.clear))
 
 
 class TorchGeneratedCode(Source):
-    """The source: it listens to compilations, and extends the stacks of generated code."""
+    """Listens to compilations, and extends the stacks of generated code."""
 
     name = "generated code"
     stage = Stage.OPERATORS
     when = HOST
 
     def __init__(self, *, is_inside: bool = False) -> None:
-        """Touch nothing yet; inside a program, the stream keeps what is known."""
         self._patches = PatchesWhenImported("torch._inductor.compile_fx", _compile_fx)
         self._journal = Journal(self.name, is_on=is_inside)
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one."""
         return cls(is_inside=options[INSIDE])
 
     def start(self) -> None:
-        """Listen to Inductor, from now or from its import on."""
-        for entry in _known.entries():  # a forked child runs what its parent compiled
+        for entry in _origins.entries():  # a forked child runs what its parent compiled
             self._journal.add(entry)
         _journals.append(self._journal)
         self._patches.start()
 
     def stop(self) -> None:
-        """Listen no longer."""
         self._patches.stop()
         _note_files()
         if self._journal in _journals:
             _journals.remove(self._journal)
 
     def refine(self, captured: Captured) -> Captured:
-        """Let events in generated code stand on the lines that it was generated from."""
-        return _refined(captured, _known)
+        """Add the lines of the model to stacks that end in generated code."""
+        return _refined(captured, _origins)
 
     @classmethod
     def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
-        """Let them, by what the process has noted."""
-        known = Origins()
+        origins = Origins()
         for entry in entries(left, cls.name):
-            known.add_if_fit(entry)
-        return _refined(captured, known)
+            origins.add_if_fit(entry)
+        return _refined(captured, origins)
 
 
-def _refined(captured: Captured, known: Origins) -> Captured:
-    if not known:
+def _refined(captured: Captured, origins: Origins) -> Captured:
+    if not origins:
         return captured
     from stepscope.frameworks.torch.generated_stacks import with_origins
 
-    return with_origins(captured, known.frames_of)
+    return with_origins(captured, origins.frames_of)
 
 
 def _patch_compile_fx(patches: Patches) -> None:
@@ -110,9 +105,9 @@ def _patch_compile_fx(patches: Patches) -> None:
     def listening(theirs: Any, note: Callable[[_Graph, Sequence[str]], None]) -> Any:
         def compile_graph(model: Any, *args: Any, **kwargs: Any) -> Any:
             graph = _graph(model) if patches.in_use else {}  # lowering changes it
-            known = len(_generated_files())
+            count_before = len(_generated_files())
             compiled = theirs(model, *args, **kwargs)
-            note(graph, _generated_files()[known:])
+            note(graph, _generated_files()[count_before:])
             return compiled
 
         return compile_graph
@@ -132,7 +127,7 @@ def _patch_compile_fx(patches: Patches) -> None:
 
         return post_compile
 
-    # From its cache it takes what was compiled, without the graph.
+    # Inductor's cache returns compiled code without the graph.
     kind = getattr(sys.modules.get("torch._inductor.output_code"), "CompiledFxGraph", None)
     if kind is not None:
         patches.wrap(kind, "post_compile", taking)
@@ -142,15 +137,15 @@ _compile_fx = Patches(_patch_compile_fx)
 
 
 def _note(entry: Mapping[str, Any]) -> None:
-    _known.add(entry)
+    _origins.add(entry)
     for journal in tuple(_journals):
         journal.add(entry)
 
 
 def _note_graph(graph: _Graph, files: Sequence[str]) -> None:
-    """Remember Dynamo's graph for the modules generated from it.
+    """Note Dynamo's graph for the modules generated from it.
 
-    Those of its backward pass are written later, and carry the same number.
+    The modules of its backward pass are written later, with the same number.
     """
     for number in {_parsed(file)[NUMBER] for file in files} if graph else ():
         if number >= 0:
@@ -159,13 +154,13 @@ def _note_graph(graph: _Graph, files: Sequence[str]) -> None:
 
 
 def _note_lowered(graph: _Graph, files: Sequence[str]) -> None:
-    """Remember the nodes of a backward pass, which Dynamo's graph does not have."""
+    """Note the nodes of a backward pass, which Dynamo's graph does not have."""
     for file in files if graph else ():
         _note({LOWERED: PurePath(file).name, NODES: graph})
 
 
 def _note_compiled(compiled: Any) -> None:
-    """Remember the graph as it was printed when the module was generated."""
+    """Note the graph that was printed when the module was generated."""
     key = getattr(compiled, "cache_key", None)
     text = getattr(compiled, "inductor_post_grad_graph_str", None)
     if isinstance(key, str) and isinstance(text, str):
@@ -173,7 +168,7 @@ def _note_compiled(compiled: Any) -> None:
 
 
 def _note_files() -> None:
-    """Remember the nodes above each line of what was generated; somebody may empty the cache."""
+    """Note the nodes above each line of generated files; the cache may be emptied."""
     for file in _generated_files():
         if PurePath(file).name not in _noted_files:
             _noted_files.add(PurePath(file).name)
@@ -187,8 +182,9 @@ def _graph(model: Any) -> _Graph:
 
 def _origin(node: Any) -> tuple[str, str] | None:
     lines = (node.meta.get("stack_trace") or "").splitlines()
-    found = next((place for line in reversed(lines) if (place := _STACK_LINE.search(line))), None)
-    if found is None:
+    matches = (_STACK_LINE.search(line) for line in reversed(lines))
+    place = next(filter(None, matches), None)
+    if place is None:
         return None
     modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     stack = list(modules.values())
@@ -198,26 +194,26 @@ def _origin(node: Any) -> tuple[str, str] | None:
         name = kind if isinstance(kind, str) else kind.__name__
         path = _MODULE_ROOT.sub("", str(path))
         module = f"{path} ({name.rpartition('.')[2]})" if path else name.rpartition(".")[2]
-    return f"{_shown(found[1])}({found[2]}): {found[3]}", module
+    return f"{_shown(place[1])}({place[2]}): {place[3]}", module
 
 
 def _printed_graph(text: str) -> _Graph:
-    """Return a graph that was printed: the nodes stand below their line of the model."""
-    found: dict[str, tuple[str, str]] = {}
+    """Parse a printed graph: nodes stand below their line of the model."""
+    graph: dict[str, tuple[str, str]] = {}
     frame = ""
     for line in text.splitlines():
         if place := _PRINTED_PLACE.match(line):
             frame = f"{_shown(place[1])}({place[2]}): {place[3]}"
         elif line.lstrip().startswith("#"):
-            frame = ""  # nothing is known of the next ones
+            frame = ""  # the place of the next nodes is unknown
         elif frame and (node := _PRINTED_NODE.match(line)):
-            found[node[1]] = frame, ""
-    return found
+            graph[node[1]] = frame, ""
+    return graph
 
 
 @cache
 def _shown(file: str) -> str:
-    """Return a file as stacks name it: without the folder that it is imported from."""
+    """Return a file as stacks name it, relative to the folder that it is imported from."""
     folders = sorted((folder for folder in sys.path if folder), key=len, reverse=True)
     inside = (folder for folder in folders if file.startswith(folder.rstrip("/") + "/"))
     folder = next(inside, None)
@@ -233,10 +229,10 @@ def _generated_files() -> list[str]:
 
 @cache
 def _parsed(file: str) -> Mapping[str, Any]:
-    """Return what a generated file says of its graph, and of the nodes above its lines."""
+    """Parse a generated file: its graph's number, and the nodes above its lines."""
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # somebody emptied the cache
+    except OSError:  # the cache was emptied
         text = ""
     number = _AOT_ID.match(text)
     lines: list[tuple[int, int, list[str]]] = []
@@ -244,12 +240,12 @@ def _parsed(file: str) -> Mapping[str, Any]:
     first = 0
     for line, written in enumerate([*text.splitlines(), ""], 1):
         is_call = bool(names and written.strip())
-        found = _SOURCE_NODES.match(written)
-        if names and (found or not is_call):
+        nodes = _SOURCE_NODES.match(written)
+        if names and (nodes or not is_call):
             lines.append((first, line - 1, names))
             names = []
-        if found:
-            names = [name.strip() for name in found[1].split(",") if name.strip()]
+        if nodes:
+            names = [name.strip() for name in nodes[1].split(",") if name.strip()]
             first = line + 1
     name = PurePath(file).name
     return {FILE: name, NUMBER: int(number[1]) if number else -1, LINES: lines}

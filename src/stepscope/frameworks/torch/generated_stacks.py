@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Stacks
     from stepscope.trace.schema import Captured
 
-    Origins = Callable[[str, int], Sequence[tuple[str, ...]]]  # frames, by file and line
+    Origins = Callable[[str, int], Sequence[tuple[str, ...]]]  # frames by file and line
 
-_GENERATED = re.compile(r"(.*[/\\]c[a-z2-7]{20,}\.py)\((\d+)\): ")  # named by a hash of its text
+_GENERATED = re.compile(r"(.*[/\\]c[a-z2-7]{20,}\.py)\((\d+)\): ")  # named after a hash of its text
 
 
 def with_origins(captured: Captured, origins: Origins) -> Captured:
-    """Put the model's line behind generated code, in the stacks of slices.
+    """Add the model's line below generated code in the stacks of slices.
 
-    A fused kernel comes from several lines: it stands on the last, whose result it is.
+    A fused kernel comes from several lines: it gets the last, which has its result.
     """
     stacks, strings = captured.stacks, captured.strings
-    ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to put behind it
+    ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to add
     for row, file, line in _generated_rows(stacks, strings):
-        if found := origins(file, line):
-            ends[row] = found[-1]
+        if frames_of_line := origins(file, line):
+            ends[row] = frames_of_line[-1]
     if not ends:
         return captured
     extended = _Extended(stacks, strings)
@@ -45,13 +45,13 @@ def with_origins(captured: Captured, origins: Origins) -> Captured:
 
 def _generated_rows(stacks: Stacks, strings: Strings) -> Iterator[tuple[int, str, int]]:
     for text in np.unique(stacks.frame).tolist():
-        if found := _GENERATED.match(strings[text]):
+        if place := _GENERATED.match(strings[text]):
             for row in np.flatnonzero(stacks.frame == text).tolist():
-                yield row, found[1], int(found[2])
+                yield row, place[1], int(place[2])
 
 
 class _Extended:
-    """A table of stacks that grows."""
+    """A table of stacks that can grow."""
 
     def __init__(self, stacks: Stacks, strings: Strings) -> None:
         self._first = len(stacks)
@@ -62,9 +62,9 @@ class _Extended:
         self._ids: dict[str, int] = {}
 
     def add(self, ends: Mapping[int, tuple[str, ...]]) -> NDArray[np.uint32]:
-        """Add frames behind some rows; return the row that stands for each, or for its caller."""
+        """Add frames to some rows; return the new row of each row, or of its caller."""
         end_of = np.arange(self._first, dtype=np.uint32)
-        for row in range(1, self._first):  # a caller comes before what it calls
+        for row in range(1, self._first):  # callers precede what they call
             parent = int(self._old.parent[row])
             if row in ends:
                 end_of[row] = self._end(row, ends[row])
@@ -84,5 +84,4 @@ class _Extended:
 
     @property
     def stacks(self) -> Stacks:
-        """Return the table with all that was added."""
         return self._old.extended(np.array(self._parent), np.array(self._frame))

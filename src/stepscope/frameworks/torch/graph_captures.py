@@ -21,7 +21,6 @@ _MODULE = "torch.cuda.graphs"
 
 
 def watch_captures_of_torch() -> None:
-    """Watch the graphs that PyTorch captures, once it is imported."""
     if _MODULE in sys.modules:
         _watch(sys.modules[_MODULE])
     else:
@@ -34,7 +33,7 @@ def _watch(_: ModuleType) -> None:
 
 def _wrap(patches: Patches) -> None:
     kind = sys.modules[_MODULE].CUDAGraph
-    watching: dict[int, CDLL | None] = {}  # by capture, who names its operators
+    watching: dict[int, CDLL | None] = {}  # by capture: the bridge that names its operators
 
     def beginning(theirs: Any) -> Any:
         @functools.wraps(theirs)
@@ -49,7 +48,7 @@ def _wrap(patches: Patches) -> None:
         @functools.wraps(theirs)
         def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return theirs(self, *args, **kwargs)  # the nodes are copied there
+                return theirs(self, *args, **kwargs)  # the nodes are copied here
             finally:
                 if id(self) in watching:
                     _leave(watching.pop(id(self)))
@@ -64,14 +63,13 @@ _captures = Patches(_wrap)
 
 
 def _listen() -> bool:
-    from stepscope.frameworks.cuda.captures import watch_captures
-    from stepscope.frameworks.cuda.source import obstacle
+    from stepscope.frameworks.cuda.activity import obstacle, watch_captures
 
     return _can_listen() and not obstacle() and watch_captures()
 
 
 def _leave(names: CDLL | None) -> None:
-    from stepscope.frameworks.cuda.captures import leave_captures
+    from stepscope.frameworks.cuda.activity import leave_captures
 
     leave_captures()
     if names is not None:
@@ -80,13 +78,13 @@ def _leave(names: CDLL | None) -> None:
 
 @functools.cache
 def _can_listen() -> bool:
-    from stepscope.frameworks.cuda.source import cuda_available
+    from stepscope.frameworks.cuda.activity import cuda_available
 
     return cuda_available()
 
 
 def _named_by() -> CDLL | None:
-    """Have operators named from now on, and return who does; no bridge is compiled for that."""
+    """Have operators named from now on, and return the bridge; never compile one for this."""
     from stepscope.frameworks.torch.operators import ready_bridge
 
     bridge = ready_bridge(sys.modules["torch"])

@@ -29,16 +29,16 @@ class Operator(NamedTuple):
     overload: str
     start_ns: int
     duration_ns: int
-    thread: int  # torch's number
-    sequence: int  # below 0: it has none
-    forward_thread: int  # 0: it has none
+    thread: int  # torch's thread number
+    sequence: int  # negative if it has none
+    forward_thread: int  # 0 if it has none
     is_backward: bool
     is_async: bool
-    inputs: int  # their number; below 0: it has none
+    inputs: int  # the number of its inputs; negative if it has none
 
 
 class Allocation(NamedTuple):
-    """Memory that was taken, or, with a negative size, given back."""
+    """An allocation, or a release if the size is negative."""
 
     time_ns: int
     address: int
@@ -49,23 +49,22 @@ class Allocation(NamedTuple):
     reserved: int
 
 
-# The types of their fields, which a stream may not have.
+# The types of their fields, to check entries of a stream.
 _OPERATOR = (bool, str, str, int, int, int, int, int, bool, bool, int)
 _ALLOCATION = (int, int, int, str, int, int, int)
 
 
 class Results(NamedTuple):
-    """All of a recording, on our clock."""
+    """A recording of torch's collector, on our clock."""
 
-    threads: Mapping[int, int]  # their numbers in the system, by torch's own
+    threads: Mapping[int, int]  # the system's thread id by torch's number
     operators: Sequence[Operator]
     inputs: Sequence[
         Mapping[str, Any]
-    ]  # by number, those that are alike once; as in torch's traces
+    ]  # by number, without duplicates; the keys are those of torch's traces
     memory: Sequence[Allocation]
 
     def note(self, journal: Journal) -> None:
-        """Write all into the stream."""
         journal.add({"threads": list(self.threads.items())})
         lists = {"operators": self.operators, "inputs": self.inputs, "memory": self.memory}
         for name, rows in lists.items():
@@ -74,7 +73,7 @@ class Results(NamedTuple):
 
 
 def plain(results: Any, *, shapes: bool, memory: bool) -> Results:
-    """Return the contents of the collector's event objects; its clock is the wall's."""
+    """Convert the collector's event objects to plain data; their clock is Unix time."""
     events = [e for e in results.events() if str(e.device_type()).endswith("CPU")]
     shown = [e for e in events if not e.is_hidden_event() and e.name() != _MEMORY]
     tree = list(_walked(results.experimental_event_tree())) if shapes or memory else []
@@ -89,18 +88,18 @@ def plain(results: Any, *, shapes: bool, memory: bool) -> Results:
 
 
 def results_of(entries: Sequence[Mapping[str, Any]]) -> Results:
-    """Return what was noted, without what does not fit."""
+    """Restore what ``note`` wrote, without malformed entries."""
     return Results(
-        {each[0]: each[1] for each in _rows(entries, "threads") if fits(each, int, int)},
-        [Operator(*each) for each in _rows(entries, "operators") if fits(each, *_OPERATOR)],
-        [each if isinstance(each, dict) else {} for each in _rows(entries, "inputs")],
-        [Allocation(*each) for each in _rows(entries, "memory") if fits(each, *_ALLOCATION)],
+        {pair[0]: pair[1] for pair in _rows(entries, "threads") if fits(pair, int, int)},
+        [Operator(*row) for row in _rows(entries, "operators") if fits(row, *_OPERATOR)],
+        [row if isinstance(row, dict) else {} for row in _rows(entries, "inputs")],
+        [Allocation(*row) for row in _rows(entries, "memory") if fits(row, *_ALLOCATION)],
     )
 
 
 def _rows(entries: Sequence[Mapping[str, Any]], name: str) -> Iterator[Any]:
-    for each in entries:
-        rows = each.get(name)
+    for entry in entries:
+        rows = entry.get(name)
         yield from rows if isinstance(rows, list) else ()
 
 
@@ -124,19 +123,18 @@ def _operators(events: Sequence[Any], inputs: _Inputs | None, offset_ns: int) ->
 
 
 def _walked(tree: Sequence[Any]) -> Iterator[Any]:
-    """Yield the events of the tree, which has what the list has not: tensors and addresses."""
-    left = list(tree)
-    while left:
-        event = left.pop()
+    waiting = list(tree)
+    while waiting:
+        event = waiting.pop()
         yield event
-        left.extend(event.children)
+        waiting.extend(event.children)
 
 
 # ---- inputs
 
 
 class _Inputs:
-    """The inputs of operators, in the words of the bridge."""
+    """The inputs of operators, in the bridge's spelling."""
 
     def __init__(self, tree: Sequence[Any]) -> None:
         self._tensors = {
@@ -148,7 +146,7 @@ class _Inputs:
         self.distinct: list[dict[str, Any]] = []
 
     def number_of(self, event: Any) -> int:
-        """Return the number of an operator's inputs; below 0 for one without."""
+        """Return the number of an operator's inputs; negative if it has none."""
         types = event.dtypes()
         if not types or event.scope() == _USER_SCOPE:
             return -1
@@ -176,7 +174,7 @@ def _pairs(types: Sequence[str], values: Sequence[Any], tensors: Sequence[Any]) 
 
 def _of_tensors(kind: str, tensor: Any, numbers: Any) -> list[Any]:
     if kind == "TensorList":
-        return [numbers(each) for each in tensor or ()]
+        return [numbers(member) for member in tensor or ()]
     return numbers(tensor) if hasattr(tensor, "sizes") else []
 
 
@@ -198,7 +196,7 @@ def _word(kind: str, value: Any) -> str:
 
 
 def _memory(tree: Sequence[Any], offset_ns: int) -> list[Allocation]:
-    """Return the allocations; a block of the host from before the recording is not counted."""
+    """Return the allocations; blocks of the host from before the recording do not count."""
     events = [event for event in tree if str(event.tag).endswith("Allocation")]
     events.sort(key=lambda event: int(event.start_time_ns))
     blocks: dict[int, int] = {}

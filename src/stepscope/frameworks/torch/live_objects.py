@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LiveTensor(NamedTuple):
-    """What is known of a tensor that Python holds, without holding it."""
+    """A tensor that Python holds, described without holding it."""
 
     impl: int
     storage: int
@@ -38,7 +38,7 @@ class LiveTensor(NamedTuple):
 
 @dataclass(slots=True)
 class LiveModule:
-    """A module as it was when it was first called."""
+    """A module at its first call."""
 
     address: int
     cls: type
@@ -47,7 +47,7 @@ class LiveModule:
 
 @dataclass(slots=True)
 class LiveOptimizer:
-    """An optimizer as it was when its step was first called."""
+    """An optimizer at the first call of its step."""
 
     address: int
     time_ns: int
@@ -56,15 +56,13 @@ class LiveOptimizer:
 
 @dataclass(slots=True)
 class LiveObjects:
-    """What was called in a recording."""
-
-    modules: dict[str, LiveModule] = field(default_factory=dict)  # by their names in the trace
+    modules: dict[str, LiveModule] = field(default_factory=dict)  # by name in the trace
     optimizers: list[LiveOptimizer] = field(default_factory=list)
     _numbers: dict[type, int] = field(default_factory=dict)
     with_tensors: bool = False
 
     def name_module(self, module: Any) -> str:
-        """Return what calls of this module are called."""
+        """Name the calls of a module."""
         cls = type(module)
         number = self._numbers.get(cls, 0)
         self._numbers[cls] = number + 1
@@ -73,23 +71,23 @@ class LiveObjects:
         if self.with_tensors:
             with suppress(Exception), unseen():
                 for key, value in vars(module)["_parameters"].items():
-                    if (known := _live(value)) is not None:
-                        parameters.append((key, known, _live(value.grad)))
+                    if (live := _live(value)) is not None:
+                        parameters.append((key, live, _live(value.grad)))
         self.modules[name] = LiveModule(id(module), cls, parameters)
         return name
 
     def note_optimizer(self, optimizer: Any) -> None:
-        """Keep what an optimizer works on; its calls have the name of any function's."""
+        """Note an optimizer's tensors; its calls are named like any function's."""
         parameters = []
         if self.with_tensors:
             with suppress(Exception), unseen():
                 for group in optimizer.param_groups:
                     for value in group["params"]:
-                        if (known := _live(value)) is not None:
+                        if (live := _live(value)) is not None:
                             state = dict(optimizer.state.get(value, {}))
-                            kept = [(key, _live(each)) for key, each in state.items()]
-                            of_value = [(key, each) for key, each in kept if each is not None]
-                            parameters.append((known, _live(value.grad), of_value))
+                            tensors = [(key, _live(value)) for key, value in state.items()]
+                            of_value = [(key, value) for key, value in tensors if value is not None]
+                            parameters.append((live, _live(value.grad), of_value))
         self.optimizers.append(LiveOptimizer(id(optimizer), _native.now_ns(), parameters))
 
 
@@ -101,45 +99,41 @@ class TorchObjects(Source):
     when = STACKS
 
     def __init__(self, *, with_tensors: bool = False) -> None:
-        """Look at tensors where memory is recorded."""
         self._with_tensors = with_tensors
         self._patches = PatchesWhenImported("torch", _WATCHED)
         self.objects = LiveObjects()
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one that keeps tensors only where they are asked for."""
         return cls(with_tensors=options[MEMORY])
 
     def start(self) -> None:
-        """Begin to name modules, or as soon as torch is imported."""
         self.objects = LiveObjects(with_tensors=self._with_tensors)
         _current.append(self.objects)
         self._patches.start()
 
     def stop(self) -> None:
-        """End it; what is known stays."""
         self._patches.stop()
         if self.objects in _current:
             _current.remove(self.objects)
 
 
-_current: list[LiveObjects] = []  # of the recordings that run, the oldest first
+_current: list[LiveObjects] = []  # of the active recordings, the oldest first
 
 
 def _name_module(module: Any) -> str | None:
-    names = [each.name_module(module) for each in _current]
+    names = [objects.name_module(module) for objects in _current]
     return names[0] if names else None
 
 
 def _note_optimizer(optimizer: Any) -> None:
-    for each in _current:
-        each.note_optimizer(optimizer)
+    for objects in _current:
+        objects.note_optimizer(optimizer)
 
 
 def _watch(patches: Patches) -> None:
     torch: Any = sys.modules["torch"]
-    if not hasattr(torch, "nn"):  # a module of the program's own that is called so
+    if not hasattr(torch, "nn"):  # another module of this name
         return
     keep_dynamo_out()
     call = torch.nn.Module.__call__.__code__
@@ -154,7 +148,7 @@ _WATCHED = Patches(_watch)
 
 
 def optimizer_call() -> str:
-    """Return how the calls of optimizers are named in a trace, the end of it."""
+    """Return the suffix by which a trace names calls of optimizers."""
     torch: Any = sys.modules["torch"]
     code = torch.optim.Optimizer._optimizer_step_code.__code__
     return f"torch/optim/optimizer.py({code.co_firstlineno}): {code.co_name}"

@@ -8,15 +8,11 @@ _MODULE = "torch.utils.data._utils.fetch"
 
 
 class TorchLoaderRanges(LoaderRanges):
-    """The source of what it does."""
-
     name = "DataLoader"
     module = _MODULE
     fetchers = ranged_fetchers(_MODULE)
 
 
 class TorchLoaderWorkers(LoaderWorkers):
-    """The source of their number."""
-
     name = "workers of DataLoader"
     counts = WorkerCounts("torch.utils.data.dataloader", "_BaseDataLoaderIter")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def _find() -> tuple[type, Callable[[], bool]] | None:
     torch: Any = sys.modules.get("torch")
-    if not hasattr(torch, "_C"):  # a module of the program's own that is called so
+    if not hasattr(torch, "_C"):  # another module of this name
         return None
     keep_dynamo_out()
     return torch.nn.Module, torch.is_grad_enabled
@@ -31,23 +31,19 @@ class _TorchAnatomy:
 
         with unseen():
             parameters = module.parameters(recurse=of_all_below)
-            return [None if is_lazy(each) else each.numel() for each in parameters]
+            return [None if is_lazy(parameter) else parameter.numel() for parameter in parameters]
 
 
 TORCH_MODULES = ModuleCalls(_find, _TorchAnatomy())
 
 
 class TorchModelCalls(ModelCalls):
-    """The source of calls that are made outside of any other."""
-
     name = "torch models"
     module = "torch"
     calls = TORCH_MODULES
 
 
 class TorchModules(AllModuleCalls):
-    """The source of all calls."""
-
     name = "torch modules"
     module = "torch"
     calls = TORCH_MODULES

@@ -41,7 +41,7 @@ _loaded: ctypes.CDLL | None = None
 
 
 def load_bridge(torch: Any, *, may_build: bool = True) -> ctypes.CDLL:
-    """Return the bridge, built and loaded; raise BridgeUnavailableError when that cannot be."""
+    """Return the loaded bridge; raise BridgeUnavailableError if that is impossible."""
     global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
     if _loaded is None:
         bridge = load_library(torch, may_build=may_build)
@@ -64,7 +64,7 @@ def load_bridge(torch: Any, *, may_build: bool = True) -> ctypes.CDLL:
 
 
 def ready_bridge(torch: Any) -> ctypes.CDLL | None:
-    """Return the bridge where that takes no compiler, which would take seconds; None elsewhere."""
+    """Return the bridge if no compilation, which takes seconds, is needed; else None."""
     return _loaded or _ready_bridge(torch)
 
 
@@ -113,27 +113,26 @@ def _wishes_of(options: RecordOptions) -> _Wish:
         wishes |= _Wish.FRAMES_OF_SCRIPTS
     if options[AS_TORCH] and options[MODULES]:
         wishes |= _Wish.MODULES_OF_SCRIPTS
-    # What tools for memory need; a note for each tensor costs too much to make them for nobody.
+    # Tools for memory need them; noting each tensor costs too much otherwise.
     has_tools = options[SHAPES] and options[MEMORY] and not options[INSIDE]
     return wishes | _Wish.TENSORS if has_tools else wishes
 
 
-_noting = 0  # recordings that run: the bridge's notes are theirs
+_noting = 0  # the number of active recordings, which share the bridge's notes
 
 
 class TorchOps(Source):
-    """The bridge as a source: while it is started, torch's callbacks fill the recorder."""
+    """Records through the bridge: torch's callbacks fill the recorder."""
 
     name = "torch"
 
     def __init__(self, torch: Any, options: RecordOptions) -> None:
-        """Take an imported torch whose bridge loads."""
         self._torch = torch
         self._is_inside = options[INSIDE]
         self._bridge = load_bridge(torch, may_build=not self._is_inside)
         memory = options[MEMORY]
         self._wishes = _wishes_of(options)
-        self._held = HeldMemory() if options[HELD_MEMORY] else None
+        self._held_memory = HeldMemory() if options[HELD_MEMORY] else None
         self._owners = TorchOwners() if memory else None
         self._cuda_memory = (
             CudaMemory(torch, may_build=not self._is_inside) if memory and options[DEVICE] else None
@@ -141,16 +140,14 @@ class TorchOps(Source):
         self.tensor_notes: TensorNotes | None = None  # of the last recording
 
     def prepare(self) -> None:
-        """Build what the CUDA allocator needs; the bridge itself is loaded."""
         if self._cuda_memory is not None:
             self._cuda_memory.prepare()
 
     def start(self) -> None:
-        """Register the callbacks."""
         global _noting  # noqa: PLW0603 - one bridge a process
         _noting += 1
-        if self._held is not None:
-            self._held.start()
+        if self._held_memory is not None:
+            self._held_memory.start()
         if _Wish.MEMORY in self._wishes:
             _native.remember_blocks()
         self._bridge.stepscope_bridge_start(self._wishes)
@@ -160,14 +157,13 @@ class TorchOps(Source):
             self._owners.start()
 
     def stop(self) -> None:
-        """Remove them."""
         if self._owners is not None:
             self._owners.stop()
         if self._cuda_memory is not None:
             self._cuda_memory.stop()
         self._bridge.stepscope_bridge_stop(self._wishes)
-        if self._held is not None:
-            self._held.stop()
+        if self._held_memory is not None:
+            self._held_memory.stop()
         self._keep_notes()
 
     def _keep_notes(self) -> None:
@@ -182,20 +178,17 @@ class TorchOps(Source):
             self._bridge.stepscope_bridge_forget_tensors()
 
     def collect(self) -> Captured | None:
-        """Return the memory that was held; the recorder has all else."""
-        if self._held is None or self._is_inside:  # then the stream has it
+        if self._held_memory is None or self._is_inside:  # the stream has it instead
             return None
-        return self._held.collect()
+        return self._held_memory.collect()
 
     def so_far(self) -> Captured | None:
-        """Return the memory that was held until now."""
-        return self._held.so_far() if self._held is not None else None
+        return self._held_memory.so_far() if self._held_memory is not None else None
 
     def describe(self) -> str:
-        """Say what is used."""
         return f"operators of torch {self._torch.__version__}, all threads, through the bridge"
 
     def overhead_ns(self) -> float:
-        """Return the calibrated cost of one operator; measured where nobody records it."""
+        """Return the calibrated cost of one operator; 0 while a recording would record it."""
         watched = _native.recording() or self._torch.autograd._profiler_enabled()
         return 0.0 if watched else _calibrated_ns(self._bridge)

@@ -13,7 +13,7 @@ _ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
 class TorchCollector(Enum):
     """How PyTorch's operators are collected."""
 
-    AUTO = "auto"  # the bridge, or torch's own collector where no bridge can be had
+    AUTO = "auto"  # the bridge, or torch's own collector if there is no bridge
     BRIDGE = "bridge"
     KINETO = "kineto"
 
@@ -31,7 +31,7 @@ PHASES = Option("phases", False)
 
 
 def chosen(collector: TorchCollector) -> TorchCollector:
-    """Return the collector that was asked for, in the program or by the environment."""
+    """Return the collector chosen in the program, else by the environment."""
     if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
         try:
             collector = TorchCollector(wish.lower())

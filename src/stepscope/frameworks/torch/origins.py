@@ -20,29 +20,25 @@ if TYPE_CHECKING:
     Entry = Mapping[str, Any]
 
 GRAPH, LOWERED, PRINTED, FILE = "graph", "lowered", "printed", "file"
-NODES = "nodes"  # of a graph: [frame, module] by the node's name, ["model.py(12): forward", "fc"]
+NODES = "nodes"  # of a graph: [frame, module] by node name, ["model.py(12): forward", "fc"]
 LINES = "lines"  # of a file: [first, last, [nodes, ...]]
-NUMBER = "number"  # of a file: its graph's; below 0: it has none
+NUMBER = "number"  # of a file: its graph's number; negative if it has none
 
 
 class Origins:
-    """What is known of all generated code of a process."""
-
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._entries: dict[tuple[str, object], Entry] = {}
-        self._modules: dict[str, set[str]] | None = None  # in Dynamo's graphs, by frame
+        self._modules: dict[str, set[str]] | None = None  # by frame, the modules in Dynamo's graphs
 
     def __bool__(self) -> bool:
-        """Tell whether anything is known."""
         return bool(self._entries)
 
     def entries(self) -> list[Entry]:
-        """Return all that was added and still says something."""
+        """Return the added entries that were not replaced."""
         return list(self._entries.values())
 
     def add(self, entry: Entry) -> None:
-        """Take an entry, in place of another of its kind and name."""
+        """Add an entry; it replaces the one of the same kind and name."""
         kind, name = next((kind, entry[kind]) for kind in _KINDS if kind in entry)
         self._entries[kind, name] = entry
         if kind == GRAPH:
@@ -51,7 +47,7 @@ class Origins:
             self._entries.pop((PRINTED, name), None)
 
     def add_if_fit(self, entry: Entry) -> None:
-        """Take an entry from a stream, unless it is none."""
+        """Add an entry of a stream unless it is malformed."""
         kind = next((kind for kind in _KINDS if kind in entry), "")
         nodes, name = entry.get(NODES), entry.get(kind)
         if kind == FILE:
@@ -65,11 +61,11 @@ class Origins:
             self.add(entry)
 
     def frames_of(self, file: str, line: int) -> list[tuple[str, ...]]:
-        """Return the frames that a line of generated code stands for, in the order of the model.
+        """Return the frames of the model that a line of generated code stands for, in model order.
 
-        Each is the innermost one of the model's, below the module that it belongs to.
+        Each is the model's innermost frame, below the module that it belongs to.
         """
-        name = PurePath(file).name  # stacks leave out the folder that a file is imported from
+        name = PurePath(file).name  # stacks omit the folder that a file is imported from
         generated = self._entries.get((FILE, name))
         if generated is None:
             return []
@@ -78,15 +74,15 @@ class Origins:
         names = next(
             (nodes for first, last, nodes in generated[LINES] if first <= line <= last), ()
         )
-        found = (graph.get(node) or lowered.get(node) for node in names)
-        return list(dict.fromkeys(_frames(*origin) for origin in found if origin is not None))
+        origins = (graph.get(node) or lowered.get(node) for node in names)
+        return list(dict.fromkeys(_frames(*origin) for origin in origins if origin is not None))
 
     def _nodes(self, kind: str, name: object) -> Mapping[str, Any]:
         nodes: Mapping[str, Any] = self._entries.get((kind, name), {}).get(NODES, {})
         return nodes
 
     def _printed(self, name: str) -> dict[str, tuple[str, str]]:
-        """Return what was printed of a graph, which does not name modules."""
+        """Return a printed graph, with modules from Dynamo's graphs, which it does not name."""
         if self._modules is None:
             self._modules = {}
             for (kind, _), entry in self._entries.items():
@@ -117,9 +113,9 @@ def _frames(frame: str, module: str) -> tuple[str, ...]:
 
 
 def _module_of(modules: set[str]) -> str:
-    """Return the module that a line belongs to, or the kind of several, by all that run there.
+    """Return the module of a line, or the kind of several, given all modules that ran it.
 
-    A line that calls other modules belongs to the one around them.
+    A line that calls other modules belongs to the outermost one.
     """
     if len(modules) <= 1:
         return "".join(modules)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NO_INDEX = -1
-_DEEPEST = 4  # how far tensors are looked for in lists of lists
+_DEEPEST = 4  # the depth to which nested lists are searched for tensors
 
 
 class Note(Protocol):
-    """Take a statement: the block at this address now holds that."""
+    """Receives a statement: the block at this address now holds that."""
 
     def __call__(
         self, address: int, size: int, device_type: int, device_index: int, owner: int, /
@@ -39,24 +39,22 @@ class Note(Protocol):
 class TorchOwners:
     """States what blocks of memory hold, while it is started.
 
-    It looks at tensors without running an operator, keeps none of them alive, and whatever fails
-    in it fails silently: a missing statement must not break the training. What is done in every
-    step is native; this is what it listens to, and what it asks when it sees something new.
+    It inspects tensors without running an operator, keeps none of them alive, and ignores its own
+    failures: a missing statement must not break the training. Native code does what is needed in
+    every step; it calls this class for optimizers and models that it has not seen.
     """
 
     def __init__(self, note: Note | None = None) -> None:
-        """Take the receiver of the statements, by default the recorder, which is faster."""
         self._note = note or note_owner
-        self._told = note
+        self._given_note = note
         self._torch: Any = None
         self._native: OwnerHooks | None = None
         self._hooks: list[Any] = []
-        # By id, without callbacks, as a WeakSet has them: Python drops what is raised there.
+        # By id, without a WeakSet's callbacks: Python drops exceptions that are raised there.
         self._optimizers: dict[int, weakref.ref[Any]] = {}
         self._models: dict[int, weakref.ref[Any]] = {}
 
     def start(self) -> None:
-        """Begin to watch optimizers and modules."""
         if self._native is not None:
             return
         import torch
@@ -67,24 +65,23 @@ class TorchOwners:
 
         self._torch = torch
         self._native = native = OwnerHooks(
-            self, torch.Tensor, self._told, torch._C.DisableTorchFunction
+            self, torch.Tensor, self._given_note, torch._C.DisableTorchFunction
         )
         self._hooks = [
             register_optimizer_step_pre_hook(native.before_step),
             register_optimizer_step_post_hook(native.after_step),
         ]
-        _TOLD.append(native)
+        _RUNNING.append(native)
         _MODELS.acquire()
 
     def stop(self) -> None:
-        """State what is there now, and forget all that was seen."""
         native, self._native = self._native, None
         if native is None:
             return
         native.stop()
         _MODELS.release()
-        if native in _TOLD:
-            _TOLD.remove(native)
+        if native in _RUNNING:
+            _RUNNING.remove(native)
         for hook in self._hooks:
             hook.remove()
         with unseen():
@@ -98,12 +95,12 @@ class TorchOwners:
         self._models.clear()
 
     def learn_optimizer(self, optimizer: Any) -> None:
-        """Sort its parameters; a gradient is like its parameter, of torch's own type or not."""
+        """Separate parameters that native code can handle; a gradient is like its parameter."""
         with suppress(Exception):
             simple: list[Any] = []
             others: list[Any] = []
             for parameter in _parameters_of(optimizer):
-                # Not its `data`: that is an operator, which the program's modes would see.
+                # Not ``parameter.data``, which is an operator that the program's modes would see.
                 gradient = parameter.grad if parameter.is_leaf else None
                 tensors = [parameter] if gradient is None else [parameter, gradient]
                 is_simple = all(map(self._begins_its_block, tensors))
@@ -119,7 +116,7 @@ class TorchOwners:
                 )
 
     def tell_optimizer(self, optimizer: Any) -> None:
-        """State all that it has after its first step."""
+        """State the parameters and the state of an optimizer after its first step."""
         with suppress(Exception):
             self._optimizers[id(optimizer)] = weakref.ref(optimizer)
             self._tell_parameters(_parameters_of(optimizer))
@@ -133,13 +130,13 @@ class TorchOwners:
                     self._tell(parameter.grad, MemoryOwner.GRADIENT)
 
     def tell_model(self, model: Any) -> None:
-        """State the parameters of a model that is called for the first time."""
+        """State the parameters of a model at its first call."""
         with suppress(Exception):
             self._models[id(model)] = weakref.ref(model)
             self._tell_parameters(model.parameters())
 
     def tell_input(self, value: Any) -> None:
-        """State the inputs of a model that are tensors that no operator made."""
+        """State the inputs of a model that no operator made."""
         with suppress(Exception):
             if self._is_tensor(value) and value.grad_fn is None:
                 self._tell(value, MemoryOwner.INPUT)
@@ -155,7 +152,7 @@ class TorchOwners:
         with suppress(Exception):
             for parameter in parameters:
                 self._tell(parameter, MemoryOwner.PARAMETER)
-                if parameter.is_leaf:  # torch warns when another's gradient is asked for
+                if parameter.is_leaf:  # torch warns about gradients of other tensors
                     self._tell(parameter.grad, MemoryOwner.GRADIENT)
 
     def _tell_state(self, optimizer: Any) -> None:
@@ -172,25 +169,25 @@ class TorchOwners:
             address, size = storage.data_ptr(), storage.nbytes()
             if address and size:
                 self._note(address, size, *_device_numbers(storage.device), owner)
-        except Exception:  # sparse, fake and not yet initialised tensors have no storage
+        except Exception:  # sparse, fake and uninitialised tensors have no storage
             return
 
 
-_TOLD: list[OwnerHooks] = []  # those of the recordings that run
+_RUNNING: list[OwnerHooks] = []  # of the active recordings
 
 
 def _see_models(patches: Patches) -> None:
-    """Be told of models where the interpreter dispatches their calls: no hook of torch's shows."""
+    """Watch calls of models in the interpreter, as a hook of torch's would be visible."""
     import torch
 
     from stepscope.frameworks.torch.modules import TORCH_MODULES
 
     def told(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-        awaiting = [each for each in _TOLD if each.awaits_model()]
-        # To look at a tensor while a model is compiled or traced could become part of that.
+        awaiting = [hooks for hooks in _RUNNING if hooks.awaits_model()]
+        # Looking at a tensor during compilation or tracing could become part of the result.
         if awaiting and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
-            for each in awaiting:
-                each.before_forward(model, args, kwargs)
+            for hooks in awaiting:
+                hooks.before_forward(model, args, kwargs)
 
     patches.on_undo(TORCH_MODULES.watched.release)
     TORCH_MODULES.watched.acquire()
@@ -208,7 +205,7 @@ def _device_numbers(device: Any) -> tuple[int, int]:
 
 
 def _alive(references: dict[int, weakref.ref[Any]]) -> list[Any]:
-    return [each for reference in list(references.values()) if (each := reference()) is not None]
+    return [alive for reference in list(references.values()) if (alive := reference()) is not None]
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Any]:
@@ -217,11 +214,11 @@ def _parameters_of(optimizer: Any) -> Iterator[Any]:
 
 
 def _tensors(value: object, depth: int = 0) -> Iterator[Any]:
-    """Yield what lists, tuples and dicts hold, however nested up to a depth."""
+    """Yield the elements of nested lists, tuples and dicts, up to a depth."""
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, list | tuple):
         yield value
     elif depth < _DEEPEST:
-        for each in value:
-            yield from _tensors(each, depth + 1)
+        for element in value:
+            yield from _tensors(element, depth + 1)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _depth = 0
-_originals: dict[type, Callable[..., None]] = {}  # the __init__ of each class that is replaced
+_originals: dict[type, Callable[..., None]] = {}  # by class: the ``__init__`` that was replaced
 
 
 class _Patch:
-    """Ends one patch_torch() with its block."""
+    """Undoes one patch_torch() at the end of its block."""
 
     def __enter__(self) -> None:
-        """The patch is in force already."""
+        """Do nothing: the patch is already in force."""
 
     def __exit__(self, *_: object) -> None:
         unpatch_torch()
@@ -107,7 +107,7 @@ def _replace_init(theirs: type, ours: type) -> None:
             return
         try:
             self.__class__ = _recording_class(self.__class__, theirs, ours)
-        except TypeError as error:  # a metaclass or slots of the program's own
+        except TypeError as error:  # the program's own metaclass or slots
             notify(f"{type(self).__name__} records with torch's own profiler: {error}")
             original(self, *args, **kwargs)
             return
@@ -118,33 +118,33 @@ def _replace_init(theirs: type, ours: type) -> None:
 
 
 def _is_part_of_a_real_one(caller: str | None) -> bool:
-    """Tell whether a profiler of torch that was made before the patch makes its inner one."""
+    """Tell whether a profiler of torch's from before the patch is making its inner one."""
     return caller == "torch.profiler.profiler"
 
 
 @functools.cache
 def _recording_class(cls: type, theirs: Any, ours: type) -> type:
-    """Return ``cls`` with our methods in front of torch's, and behind those of a subclass."""
+    """Return ``cls`` with our methods before torch's, and after those of a subclass."""
     if issubclass(cls, ours):
         return cls
     bases = (ours, theirs) if cls is theirs else (cls, _recording_class(theirs, theirs, ours))
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
         "_in_place_of_torch": True,
     }
     original: Any = theirs
-    known = signature(original.key_averages).parameters
-    if cls is theirs and "include_python_functions" not in known:
-        told["key_averages"] = _with_python_functions(ours)
+    parameters = signature(original.key_averages).parameters
+    if cls is theirs and "include_python_functions" not in parameters:
+        attributes["key_averages"] = _with_python_functions(ours)
     if cls is theirs and hasattr(original, "export_memory_timeline"):
-        told["export_memory_timeline"] = _timeline_of_torch(original, ours)
-    return type(cls.__name__, bases, told)
+        attributes["export_memory_timeline"] = _timeline_of_torch(original, ours)
+    return type(cls.__name__, bases, attributes)
 
 
 def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
-    """Return torch's own export over our recording; pages are ours, theirs need matplotlib."""
+    """Return torch's own export of our recording; pages are ours, as theirs need matplotlib."""
 
     @functools.wraps(theirs.export_memory_timeline)
     def export_memory_timeline(
@@ -152,9 +152,9 @@ def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
     ) -> None:
         path = os.fspath(path)
         if path.endswith(".html"):
-            if said := getattr(theirs.export_memory_timeline, "__deprecated__", None):
-                warn_user(said, FutureWarning)
-            self._memory_profile()  # refuses what torch refuses
+            if reason := getattr(theirs.export_memory_timeline, "__deprecated__", None):
+                warn_user(reason, FutureWarning)
+            self._memory_profile()  # raises the errors that torch raises
             ours.export_memory_timeline(self, path, device)
         else:
             theirs.export_memory_timeline(self, path, device)
@@ -163,7 +163,7 @@ def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
 
 
 def _with_python_functions(ours: Any) -> Callable[..., Any]:
-    """Return key_averages() as torch has it up to 2.14: calls of Python functions count."""
+    """Return key_averages() as in torch up to 2.14: calls of Python functions count."""
 
     @functools.wraps(ours.key_averages)
     def key_averages(

@@ -30,29 +30,25 @@ if TYPE_CHECKING:
 
 
 class TorchPhases(Source):
-    """The phases as a source: at once, or as soon as the program imports torch."""
+    """Records the phases, at once or when the program imports torch."""
 
     name = "torch phases"
     when = PHASES
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._patches = PatchesWhenImported("torch", _phases)
 
     def start(self) -> None:
-        """Mark phases from now on, or from torch's import on."""
         self._patches.start()
 
     def stop(self) -> None:
-        """Leave torch as it was."""
         self._patches.stop()
 
     def describe(self) -> str:
-        """Say what is recorded."""
         return "forward and backward phases" if "torch" in sys.modules else ""
 
 
-# Globals, not a closure: Dynamo would guard its cells, and compile again when they are gone.
+# Globals instead of a closure: Dynamo would guard its cells, and recompile when they are gone.
 _plain_call: _Function
 _is_dynamo_compiling: Callable[[], bool]
 
@@ -73,7 +69,7 @@ def _forward_instead_of(plain: _Function) -> _Function:
 
 
 def _forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    if _is_dynamo_compiling():  # true for Dynamo only: it compiles the plain call
+    if _is_dynamo_compiling():  # true for Dynamo only, which compiles the plain call
         return _plain_call(self, *args, **kwargs)
     handle = begin_slice(RANGE_KIND, type(self).__name__, FORWARD)
     try:

@@ -10,7 +10,7 @@ from stepscope.record.collectives import Group
 
 
 def distributed_info() -> dict[str, Any] | None:
-    """Return torch's description of the process groups; None where there are none."""
+    """Return torch's description of the process groups, or None."""
     dist: Any = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
@@ -19,7 +19,7 @@ def distributed_info() -> dict[str, Any] | None:
         "rank": dist.get_rank(),
         "world_size": dist.get_world_size(),
     }
-    with suppress(Exception):  # of torch's newer releases
+    with suppress(Exception):  # newer releases of torch have it
         info["pg_count"] = dist.get_pg_count()
         info["pg_config"] = dist.distributed_c10d._get_all_pg_configs()
     if info["backend"] == "nccl":
@@ -33,7 +33,7 @@ def groups_now() -> dict[str, Group]:
     dist: Any = sys.modules["torch.distributed"]
     groups: dict[str, Group] = {}
     for group in tuple(dist.distributed_c10d._world.pg_map):
-        with suppress(Exception):  # one that is being made or destroyed
+        with suppress(Exception):  # a group may be under construction or destruction
             name = str(group.group_name)
             ranks = tuple(dist.get_process_group_ranks(group))
             backend = str(dist.get_backend(group))
@@ -42,16 +42,14 @@ def groups_now() -> dict[str, Group]:
 
 
 class Membership:
-    """What this process was while it recorded; groups that are destroyed are remembered."""
+    """The process groups during a recording; destroyed groups are remembered."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self.groups: dict[str, Group] = {}
         self.info: dict[str, Any] = {}
 
     def look(self) -> None:
-        """Learn what there is now."""
-        with suppress(Exception):  # a description is not worth a program's failure
+        with suppress(Exception):  # a missing description must not break the program
             info = distributed_info()
             if info is not None:
                 self.groups |= groups_now()
@@ -59,13 +57,12 @@ class Membership:
 
     @property
     def rank(self) -> int | None:
-        """Return the global rank."""
         return self.info.get("rank")
 
     def told(self) -> dict[str, Any]:
-        """Return ``distributedInfo``, with all groups that there were."""
+        """Return ``distributedInfo`` with all groups that existed."""
         if not self.info:
             return {}
-        configs = {each["pg_name"]: each for each in self.info.get("pg_config", ())}
-        gone = {name: each.told() for name, each in self.groups.items() if name not in configs}
+        configs = {group["pg_name"]: group for group in self.info.get("pg_config", ())}
+        gone = {name: group.told() for name, group in self.groups.items() if name not in configs}
         return {**self.info, "pg_config": [*configs.values(), *gone.values()]}

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 _DDP = "torch.nn.parallel.distributed"
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _FSDP1 = "torch.distributed.fsdp._runtime_utils"
 
-# Without callbacks, as a WeakSet has them: Python drops what is raised there, a Ctrl-C included.
-_replicated: list[weakref.ref[Any]] = []
-_known: list[weakref.ref[Buckets]] = []
+# Without a WeakSet's callbacks: Python drops exceptions that are raised there, even Ctrl-C.
+_ddp_modules: list[weakref.ref[Any]] = []
+_all_buckets: list[weakref.ref[Buckets]] = []
 _local = threading.local()
 
 
@@ -35,40 +35,40 @@ class Buckets:
     """The buckets of the program's DistributedDataParallel modules."""
 
     def __init__(self, keep: Callable[[Mapping[int, list[str]]], object]) -> None:
-        """Know none yet; ``keep`` takes the modules of each, by the bytes of a bucket."""
+        """``keep`` receives the modules of each bucket, by the bucket's size in bytes."""
         self._keep = keep
-        _remember(_known, self)
+        _remember(_all_buckets, self)
 
     def look(self) -> None:
-        """Learn the buckets that there are now; DDP makes them anew after the first step."""
-        for module in _alive(_replicated):
+        for module in _alive(_ddp_modules):
             self.learn(module)
 
     def learn(self, replicated: Any) -> None:
-        """Learn the buckets of one module."""
-        with suppress(Exception):  # it has not run yet, or is of another release
+        with suppress(Exception):  # it has not run yet, or another release lacks this
             self._learn(replicated)
 
     def _learn(self, replicated: Any) -> None:
-        told = replicated._get_ddp_logging_data()
-        sizes = [int(size) for size in str(told["rebuilt_bucket_sizes"]).split(",") if size.strip()]
+        logged = replicated._get_ddp_logging_data()
+        sizes = [
+            int(size) for size in str(logged["rebuilt_bucket_sizes"]).split(",") if size.strip()
+        ]
         members = [
-            [int(index) for index in each.split()]
-            for each in str(told["rebuilt_per_bucket_param_indices"]).split(",")
+            [int(index) for index in indices.split()]
+            for indices in str(logged["rebuilt_per_bucket_param_indices"]).split(",")
         ]
         names = [
             name.rpartition(".")[0]
             for name, parameter in replicated.module.named_parameters()
             if parameter.requires_grad
         ]
-        found: dict[int, list[str]] = {}
+        modules_of: dict[int, list[str]] = {}
         for size, indices in zip(sizes, members, strict=True):
-            found.setdefault(size, []).append(_together([names[index] for index in indices]))
-        self._keep(found)
+            modules_of.setdefault(size, []).append(_together([names[index] for index in indices]))
+        self._keep(modules_of)
 
 
 def name_modules(calls: Sequence[Collective], buckets: Mapping[int, Sequence[str]]) -> None:
-    """Name the module of each bucket's reduction, by its size; equal ones take turns."""
+    """Name the modules of each bucket's reduction by its size; equal sizes take turns."""
     turn = dict.fromkeys(buckets, 0)
     for call in calls:
         size = (call.elements_in or 0) * element_bytes(call.dtype or "")
@@ -79,20 +79,19 @@ def name_modules(calls: Sequence[Collective], buckets: Mapping[int, Sequence[str
         turn[size] += 1
 
 
-def _remember(known: list[weakref.ref[T]], each: T) -> None:
-    known[:] = [other for other in known if other() is not None]
-    known.append(weakref.ref(each))
+def _remember(references: list[weakref.ref[T]], referent: T) -> None:
+    references[:] = [other for other in references if other() is not None]
+    references.append(weakref.ref(referent))
 
 
-def _alive(known: list[weakref.ref[T]]) -> list[T]:
-    return [each for other in tuple(known) if (each := other()) is not None]
+def _alive(references: list[weakref.ref[T]]) -> list[T]:
+    return [alive for other in tuple(references) if (alive := other()) is not None]
 
 
 def _together(modules: Sequence[str]) -> str:
-    """Return the names of some modules as one text."""
     distinct = list(dict.fromkeys(modules))
-    more = len(distinct) - _MOST_NAMES
-    return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(distinct) - _MAX_NAMES
+    return ", ".join(distinct[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def current() -> str | None:
@@ -103,7 +102,7 @@ def current() -> str | None:
 def _patch_ddp(patches: Patches) -> None:
     replicated: Any = sys.modules[_DDP].DistributedDataParallel
     patches.wrap(replicated, "__init__", _remembering)
-    # Most are gone when the recording ends, with the function that trained them.
+    # Most DDP modules are gone when the recording ends, with the function that trained them.
     reducer: Any = getattr(sys.modules["torch._C._distributed_c10d"], "Reducer", None)
     if hasattr(reducer, "_rebuild_buckets"):
         patches.wrap(reducer, "_rebuild_buckets", _learning)
@@ -128,13 +127,13 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
         with suppress(Exception):
-            _remember(_replicated, self)
+            _remember(_ddp_modules, self)
 
     return init
 
 
 def _learning(plain: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Learn the buckets one forward pass after they were made anew: DDP tells of them then."""
+    """Learn the buckets one forward pass after DDP rebuilt them, when it reports them."""
     made: set[int] = set()
 
     @functools.wraps(plain)
@@ -144,10 +143,10 @@ def _learning(plain: Callable[[Any], bool]) -> Callable[[Any], bool]:
             made.add(id(reducer))
         elif made and id(reducer) in made:
             made.discard(id(reducer))
-            for module in _alive(_replicated):
+            for module in _alive(_ddp_modules):
                 if getattr(module, "reducer", None) is reducer:
-                    for each in _alive(_known):
-                        each.learn(module)
+                    for buckets in _alive(_all_buckets):
+                        buckets.learn(module)
         return is_done
 
     return rebuild
@@ -158,7 +157,7 @@ def _of_param_group(group: Any, *_: Any) -> str:
 
 
 def _of_handle(state: Any, handle: Any = None, *_: Any) -> str:
-    """Return what the parameters of a unit have in common, by their names in the whole model."""
+    """Return the common path of a unit's parameters in the model."""
     names = state._exec_order_data.param_to_fqn[handle.flat_param]
     paths = [name.replace("_fsdp_wrapped_module.", "").split(".")[:-1] for name in names]
     shared = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
@@ -179,7 +178,7 @@ def _within(name_of: Callable[..., str], plain: Callable[..., Any]) -> Callable[
     return call
 
 
-# By the module that each waits for.
+# By the module whose import each waits for.
 PATCHES = {
     _DDP: Patches(_patch_ddp),
     _FSDP2: Patches(_patch_fsdp2),

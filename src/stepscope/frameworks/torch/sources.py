@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _check_bridge(options: RecordOptions) -> None:
-    """Build what is missing of the bridges before the program starts, outside of its time."""
+    """Build missing bridges before the program starts, outside of its time."""
     try:
         collector = chosen(options[TORCH_COLLECTOR])
     except ValueError as error:
@@ -33,14 +33,13 @@ def _check_bridge(options: RecordOptions) -> None:
     from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS, is_at_hand
 
     if options[MEMORY] or not is_at_hand(OPERATORS):
-        from stepscope.frameworks.torch.source import make_bridges_ready
+        from stepscope.frameworks.torch.torch_source import make_bridges_ready
 
         make_bridges_ready(options)
 
 
 @with_options(TORCH_COLLECTOR, PHASES, COLLECTIVE_WAITS, check=_check_bridge)
 def torch_sources() -> Sequence[type[Source]]:
-    """Return the classes of all."""
     from stepscope.frameworks.torch.collective_waits import TorchCollectiveWaits
     from stepscope.frameworks.torch.collectives import TorchCollectives
     from stepscope.frameworks.torch.compile import TorchCompile
@@ -49,10 +48,10 @@ def torch_sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.torch.loader import TorchLoaderRanges, TorchLoaderWorkers
     from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
     from stepscope.frameworks.torch.phases import TorchPhases
-    from stepscope.frameworks.torch.source import WhenImported
+    from stepscope.frameworks.torch.torch_source import TorchSource
 
     return (
-        *(WhenImported, TorchCompile, TorchGeneratedCode, TorchModules, TorchModelCalls),
+        *(TorchSource, TorchCompile, TorchGeneratedCode, TorchModules, TorchModelCalls),
         *(TorchPhases, TorchLoaderRanges, TorchLoaderWorkers, TorchObjects),
         *(TorchCollectives, TorchCollectiveWaits),
     )

@@ -13,7 +13,7 @@ from stepscope.record.session import Session
 
 @cache
 def name_stand_ins() -> None:
-    """Have calls of ours shown under the names of torch's; needs torch."""
+    """Show calls of our functions under the names of torch's; needs torch."""
     from torch.profiler import profiler as theirs
 
     from stepscope.frameworks.torch.dialect import lowlevel

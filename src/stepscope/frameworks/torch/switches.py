@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Switches:
-    """What is shown of a recording; as torch has it, all of it until it is told otherwise."""
+    """What is shown of a recording; as in torch, everything by default."""
 
-    forward_backward: bool = True  # the ties between operators and backward functions in files
-    concrete_inputs: bool = True  # the values of scalar inputs
+    forward_backward: bool = True  # links between operators and backward functions, in files
+    concrete_inputs: bool = True  # values of scalar inputs
 
 
 SWITCHES = Switches()
@@ -57,7 +57,7 @@ FOLLOWED = Patches(_follow)
 
 
 def as_switched(trace: Trace, switches: Switches) -> Trace:
-    """Return the trace without what was switched off when it was recorded."""
+    """Return the trace without what was switched off during the recording."""
     slices, strings = trace.slices, trace.strings
     if not switches.forward_backward:
         slices = replace(slices, forward_thread=np.full(len(slices), NO_THREAD, np.int64))
@@ -73,7 +73,7 @@ def _without_values(text: str) -> str:
         return text
     try:
         pairs = json.loads("{" + text + "}", strict=False)
-    except ValueError:  # a name of the program's
+    except ValueError:  # the program's own name in this place
         return text
     pairs[CONCRETE_INPUTS] = [""] * len(pairs[CONCRETE_INPUTS])
     return fragment_of(pairs)

@@ -34,25 +34,24 @@ _NOTE = np.dtype(
     align=True,
 )
 _NO_LIST = 0xFFFF
-FUNCTION_ID = 0xFFFF  # the position of a note that is no tensor: ``impl`` is the function's number
-SCRIPT = 0xFFFE  # of one that names where in TorchScript it was: numbers of texts
-_MOST_APART_NS = 2_000  # the clock that the notes' times are read with is not quite the recording's
+FUNCTION_ID = 0xFFFF  # position of notes that are no tensors: ``impl`` is the function's number
+SCRIPT = 0xFFFE  # position of notes that locate a TorchScript operator by numbers of texts
+_MAX_DISTANCE_NS = 2_000  # notes are timed by another clock than the recording
 
 
 @dataclass(frozen=True, slots=True)
 class TensorNotes:
-    """All notes of a recording, those of one operator beside each other."""
+    """All notes of a recording; those of one operator are adjacent."""
 
     notes: NDArray[Any]  # of _NOTE
-    start_ns: NDArray[np.int64]  # of the operator
-    texts: Mapping[int, str] = field(default_factory=dict)  # by the numbers in notes of scripts
+    start_ns: NDArray[np.int64]  # of the noted operator
+    texts: Mapping[int, str] = field(default_factory=dict)  # by the numbers in TorchScript notes
 
     def __len__(self) -> int:
-        """Return the number of notes."""
         return len(self.notes)
 
     def rows_in(self, trace: Trace) -> NDArray[np.int64]:
-        """Return the slice that each note is of, -1 where it is not of this trace."""
+        """Return the slice of each note, -1 if it is not in this trace."""
         slices = trace.slices
         rows = np.full(len(self), -1, np.int64)
         for number, track in enumerate(trace.tracks):
@@ -60,38 +59,37 @@ class TensorNotes:
             of_track = np.flatnonzero(slices.track == number)
             if len(mine) and len(of_track):
                 rows[mine] = of_track[_nearest(self.start_ns[mine], slices.start_ns[of_track])]
-        known = np.flatnonzero(rows >= 0)
-        apart = np.abs(slices.start_ns[rows[known]] - self.start_ns[known])
-        rows[known[apart > _MOST_APART_NS]] = -1
+        known_rows = np.flatnonzero(rows >= 0)
+        apart = np.abs(slices.start_ns[rows[known_rows]] - self.start_ns[known_rows])
+        rows[known_rows[apart > _MAX_DISTANCE_NS]] = -1
         return rows
 
     def by_row(self, trace: Trace) -> dict[int, list[Any]]:
-        """Return the notes of each slice that has some."""
-        found: dict[int, list[Any]] = {}
+        notes_of: dict[int, list[Any]] = {}
         for row, note in zip(self.rows_in(trace).tolist(), self.notes, strict=True):
             if row >= 0:
-                found.setdefault(row, []).append(note)
-        return found
+                notes_of.setdefault(row, []).append(note)
+        return notes_of
 
 
 def noted_tensors(bridge: ctypes.CDLL) -> TensorNotes:
-    """Return all that the bridge has noted so far."""
     count = bridge.stepscope_bridge_tensors(None, 0)
     notes = np.zeros(count, _NOTE)
     room = ctypes.c_void_p(notes.ctypes.data)
-    while (found := bridge.stepscope_bridge_tensors(room, len(notes))) > len(notes):
-        notes = np.zeros(found, _NOTE)
+    while (count_now := bridge.stepscope_bridge_tensors(room, len(notes))) > len(notes):
+        notes = np.zeros(count_now, _NOTE)
         room = ctypes.c_void_p(notes.ctypes.data)
     scripts = notes[notes["position"] == SCRIPT]
     numbers = {*scripts["impl"].tolist(), *scripts["storage"].tolist()} - {0}
     texts = {
-        each: bridge.stepscope_bridge_text(each).decode("utf-8", "replace") for each in numbers
+        number: bridge.stepscope_bridge_text(number).decode("utf-8", "replace")
+        for number in numbers
     }
     return TensorNotes(notes, _native.ns_of_ticks(notes["start_ticks"].copy()), texts)
 
 
 def tensors_of(notes: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
-    """Yield each tensor of an operator: its position, its place in a list of tensors, the note."""
+    """Yield each tensor of an operator: position, index in a list of tensors, note."""
     for note in notes:
         if note["position"] not in {FUNCTION_ID, SCRIPT}:
             place = int(note["place"])
@@ -99,7 +97,7 @@ def tensors_of(notes: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
 
 
 def _nearest(times: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each time the index of the nearest of others, which ascend."""
+    """Return the index of the nearest of ascending times for each time."""
     after = np.clip(np.searchsorted(among, times), 1, max(len(among) - 1, 1))
     if len(among) == 1:
         return np.zeros(len(times), np.int64)

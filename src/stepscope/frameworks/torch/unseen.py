@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Ask tensors so that no TorchFunctionMode is called and nothing becomes part of a jit.trace.
+    """Inspect tensors without calling a TorchFunctionMode or adding to a jit.trace.
 
-    Their attributes and methods are functions of torch as any other: a mode of the program's own
-    would see them, and a graph that is traced would have them as nodes.
+    Attributes and methods of tensors are functions of torch like any other: the program's modes
+    would see them, and a graph that is being traced would get them as nodes.
     """
     torch_c: Any = sys.modules["torch"]._C
     traced = torch_c._get_tracing_state()

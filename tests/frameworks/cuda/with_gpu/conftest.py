@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def _reason() -> str:
-    from stepscope.frameworks.cuda.source import cuda_available
+    from stepscope.frameworks.cuda.activity import cuda_available
 
     if not cuda_available():
         return "no CUDA device, or no CUPTI"

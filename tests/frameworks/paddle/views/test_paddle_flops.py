@@ -6,8 +6,7 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from stepscope.analysis.flops.count import flops_of
-from stepscope.frameworks.paddle.views.flops import flops_text
-from stepscope.frameworks.paddle.views.layers import layer_rows
+from stepscope.frameworks.paddle.views.flops import flops_text, layer_rows
 
 SHAPES = '"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]'
 

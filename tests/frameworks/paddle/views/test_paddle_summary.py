@@ -13,7 +13,7 @@ from made_paddle_tree import Bytes, Device, Host, Runtime, trace_of_threads
 from made_trace import Bytes as MadeBytes
 from made_trace import Call, trace_of_calls
 from stepscope.frameworks.paddle.views.summary import summary_text
-from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView, summary_tables
+from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView, summary_tables
 from stepscope.trace.build import empty_trace
 from stepscope.trace.model import Losses, Trace
 

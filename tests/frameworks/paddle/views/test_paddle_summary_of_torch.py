@@ -11,7 +11,7 @@ import stepscope
 from made_trace import Bytes, Call, trace_of_calls
 from stepscope.analysis.host.event_types import event_types
 from stepscope.frameworks.paddle.views.summary import summary_text
-from stepscope.frameworks.paddle.views.views import SummaryView, summary_tables
+from stepscope.frameworks.paddle.views.summary_tables import SummaryView, summary_tables
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import SliceKind, Trace
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from recording import chain_of
-from stepscope.frameworks.paddle.source import PaddleSource
+from stepscope.frameworks.paddle.paddle_source import PaddleSource
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
 

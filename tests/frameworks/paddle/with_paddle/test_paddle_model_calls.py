@@ -11,7 +11,7 @@ from paddle_recording import args_of, paddle_or_skip, path_of, rows_of, trace_of
 
 from stepscope.analysis.host.modules import module_table
 from stepscope.frameworks.paddle.modules import PaddleModelCalls
-from stepscope.frameworks.paddle.source import PaddleSource
+from stepscope.frameworks.paddle.paddle_source import PaddleSource
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import make_sources

@@ -21,7 +21,7 @@ from paddle_recording import (
 
 import stepscope
 from recording import row_of, run_python
-from stepscope.frameworks.paddle.source import PaddleSource
+from stepscope.frameworks.paddle.paddle_source import PaddleSource
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
 
@@ -208,7 +208,7 @@ def test_a_paddle_that_is_imported_later_is_recorded_from_then_on() -> None:
         import json, sys
         from stepscope.record.options import RecordOptions
         from stepscope.record.recorder import Recorder
-        from stepscope.frameworks.paddle.source import PaddleSource
+        from stepscope.frameworks.paddle.paddle_source import PaddleSource
         recorder = Recorder([PaddleSource(RecordOptions(shapes=True))])
         recorder.prepare()
         recorder.start()
@@ -231,7 +231,7 @@ def test_a_program_without_paddle_is_left_alone() -> None:
         import sys
         from stepscope.record.options import RecordOptions
         from stepscope.record.recorder import Recorder
-        from stepscope.frameworks.paddle.source import PaddleSource
+        from stepscope.frameworks.paddle.paddle_source import PaddleSource
         finders = list(sys.meta_path)
         recorder = Recorder([PaddleSource(RecordOptions(shapes=True, memory=True))])
         recorder.prepare()
@@ -252,7 +252,7 @@ def test_a_module_of_that_name_that_is_no_paddle_is_left_alone(tmp_path: Path) -
         sys.path.insert(0, sys.argv[1])
         from stepscope.record.options import RecordOptions
         from stepscope.record.recorder import Recorder
-        from stepscope.frameworks.paddle.source import PaddleSource
+        from stepscope.frameworks.paddle.paddle_source import PaddleSource
         recorder = Recorder([PaddleSource(RecordOptions(shapes=True))])
         for _ in range(2):
             recorder.start()

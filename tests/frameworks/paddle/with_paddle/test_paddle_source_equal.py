@@ -9,7 +9,7 @@ from paddle_recording import category_of, paddle_or_skip, paddle_recorded, trace
 
 from stepscope import _native
 from stepscope.frameworks.paddle.collector import Collector, Share
-from stepscope.frameworks.paddle.columns import captured_from_pb
+from stepscope.frameworks.paddle.result_columns import captured_from_pb
 from stepscope.trace.build import build
 from stepscope.trace.model import TraceInfo
 

@@ -22,7 +22,7 @@ from paddle.profiler import profiler_statistic
 
 from made_paddle_tree import Bytes, Device, Host, Runtime, trace_of_threads
 from stepscope.frameworks.paddle.views.summary import summary_text
-from stepscope.frameworks.paddle.views.views import (
+from stepscope.frameworks.paddle.views.summary_tables import (
     SortedKeys,
     SummaryView,
     summary_tables,

@@ -15,7 +15,7 @@ from test_torch_results import assert_same_line
 from torch._C._profiler import _ExperimentalConfig
 
 from stepscope import read_trace
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 from torch_steps import MODELS
 
 if TYPE_CHECKING:

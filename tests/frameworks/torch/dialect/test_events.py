@@ -14,7 +14,7 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from stepscope.errors import UnsupportedError
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 from stepscope.trace.model import SliceFlags
 
 STEP = Call("ProfilerStep#2", 0, 1000, category="user_annotation")
@@ -217,7 +217,7 @@ def test_results_need_neither_torch_nor_polars() -> None:
     program = (
         "import sys; sys.path.insert(0, 'tests/support')\n"
         "from made_trace import Call, trace_of_calls\n"
-        "from stepscope.frameworks.torch.dialect.events import EventList\n"
+        "from stepscope.frameworks.torch.dialect.event_lists import EventList\n"
         "events = EventList(trace_of_calls([Call('a', 0, 10)]))\n"
         "assert events.key_averages().table()\n"
         "assert repr(events[0].device_type) == '<DeviceType.CPU: 0>', events[0].device_type\n"

@@ -18,7 +18,7 @@ import torch
 import stepscope
 from recording import nothing_left_on, run_python
 from stepscope import ExecutionTraceObserver, ProfilerActivity, profile, record_function, schedule
-from stepscope.frameworks.torch.source import TorchCollector
+from stepscope.frameworks.torch.torch_source import TorchCollector
 from stepscope.torch import LowLevelProfile
 
 if TYPE_CHECKING:

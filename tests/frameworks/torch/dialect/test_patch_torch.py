@@ -350,7 +350,9 @@ def test_a_program_that_uses_torchs_profiler(patched: bool, tmp_path: Path) -> N
     done = stepscope_run(*options, "--no-summary", "program.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     module = (
-        "stepscope.frameworks.torch.dialect.events" if patched else "torch.autograd.profiler_util"
+        "stepscope.frameworks.torch.dialect.event_lists"
+        if patched
+        else "torch.autograd.profiler_util"
     )
     assert f"module: {module}" in done.stdout
     assert "aten::neg" in done.stdout

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from made_trace import Call, trace_of_calls
-from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.event_lists import EventList
 from stepscope.frameworks.torch.dialect.table import size_text
 from stepscope.trace.model import Losses, SliceFlags
 

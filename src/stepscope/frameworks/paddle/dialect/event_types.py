@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def of_paddle(ours: type[IntEnum]) -> Any:
-    """Return Paddle's enum of that name; None where the program has not imported Paddle."""
+    """Return Paddle's enum of the same name; None if the program has not imported Paddle."""
     return getattr(sys.modules.get("paddle.base.core"), ours.__name__, None)
 
 
 def own_of_paddle(member: IntEnum) -> Any:
-    """Return Paddle's own member; ours without Paddle."""
+    """Return Paddle's own member; ours if Paddle is not imported."""
     paddles = of_paddle(type(member))
     return member if paddles is None else getattr(paddles, member.name)
 
 
 def as_paddles(member: IntEnum) -> Any:
-    """Return a member that equals Paddle's and ours: ours itself without Paddle."""
+    """Return a member that equals Paddle's and ours; ours itself if Paddle is not imported."""
     paddles = of_paddle(type(member))
     return member if paddles is None else _alike(paddles, member)
 
@@ -36,7 +36,7 @@ def as_paddles(member: IntEnum) -> Any:
 def _alike(paddles: Any, member: IntEnum) -> Any:
     try:
         return _derived(paddles)(int(member))
-    except TypeError:  # a Paddle whose enums are Python's
+    except TypeError:  # this Paddle's enums are Python's
         return getattr(paddles, member.name)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Exporting(Protocol):
-    """What a handler needs of a profiler: it writes its last trace into a file."""
+    """A profiler as handlers see it: it writes its last trace into a file."""
 
     def export(
         self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"
@@ -53,14 +53,14 @@ def _exporter(
     folder = Path(dir_name)
 
     def write(profiler: Exporting) -> None:
-        # Made only now: a run that records nothing leaves no folder behind.
+        # Create the folder late: a run that records nothing leaves none behind.
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RuntimeError(
                 f"Can not create directory '{os.fspath(dir_name)}' for saving profiling results."
             ) from error
-        # Asked for at each trace: a forked child is another worker.
+        # Name the worker for each trace: a forked child is another worker.
         worker = file_word(worker_name or f"host_{socket.gethostname()}pid_{os.getpid()}")
         profiler.export(_unused_path(folder, worker, f"paddle_trace.{suffix}"), suffix)
 

@@ -13,7 +13,7 @@ from stepscope.record.patching import Patches, PatchesWhenImported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The iterators of both, which are private: those that another version lacks are left alone.
+# Private iterators of both frameworks; those that a version lacks are skipped.
 _ITERATORS = {
     "torch.utils.data.dataloader": ("_BaseDataLoaderIter",),
     "paddle.io.dataloader.dataloader_iter": (
@@ -34,7 +34,7 @@ def _timed(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(plain)
     def next_item(self: Any) -> Any:
         timers = running_timers()
-        if _waiting.now or not timers:  # a loader that reads from another waits once
+        if _waiting.now or not timers:  # a loader that reads from another one waits once
             return plain(self)
         dataset = getattr(self, "_dataset", self)
         _waiting.now = True
@@ -62,22 +62,17 @@ _patches = {module: Patches(functools.partial(_patch, module)) for module in _IT
 
 
 class LoaderWaits:
-    """One profiler's request to time loaders; the last one to end restores them."""
-
     def __init__(self) -> None:
-        """Touch nothing yet."""
-        self._parts = [PatchesWhenImported(module, each) for module, each in _patches.items()]
+        self._parts = [PatchesWhenImported(module, patches) for module, patches in _patches.items()]
         self._on = False
 
     def start(self) -> None:
-        """Time all loaders, existing and future."""
         if not self._on:
             self._on = True
             for part in self._parts:
                 part.start()
 
     def stop(self) -> None:
-        """Stop timing them; a second call does nothing."""
         if self._on:
             self._on = False
             for part in reversed(self._parts):

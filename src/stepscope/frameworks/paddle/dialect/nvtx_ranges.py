@@ -25,7 +25,7 @@ def _pop() -> None:
         tell(tool.pop)
 
 
-# RecordEvent pays for this only while somebody wants it.
+# RecordEvent is patched only while this is requested.
 
 
 def _enter_telling(self: RecordEvent) -> RecordEvent:
@@ -50,15 +50,13 @@ _ranges = Patches(_tell_of_ranges)
 
 
 class NvtxRanges:
-    """One profiler's request to show its steps, and all RecordEvents, in NVIDIA's tools."""
+    """One profiler's request to show its steps and all RecordEvents in NVIDIA's tools."""
 
     def __init__(self) -> None:
-        """Forward nothing yet."""
         self._on = False
         self._in_step = False
 
     def start(self) -> None:
-        """Forward from now on; warn if there is nothing to forward to."""
         if self._on:
             return
         tool: Tool | None = find_tool()
@@ -72,20 +70,18 @@ class NvtxRanges:
         _ranges.acquire()
 
     def begin_step(self, name: str) -> None:
-        """Begin a step, after the one before it."""
+        """End the current step, if any, and begin the next."""
         self.end_step()
         if self._on:
             self._in_step = True
             _push(name)
 
     def end_step(self) -> None:
-        """End the step, if there is one."""
         if self._in_step:
             self._in_step = False
             _pop()
 
     def stop(self) -> None:
-        """Stop forwarding; a second call does nothing."""
         self.end_step()
         if self._on:
             self._on = False

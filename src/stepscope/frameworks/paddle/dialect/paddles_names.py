@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
 
 def names_of(module: str) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` that looks them up in a module of paddle.profiler."""
+    """Return a ``__getattr__`` that looks names up in a module of paddle.profiler."""
 
     def look_up(name: str) -> Any:
         problem = f"module 'stepscope.paddle.{module}' has no attribute {name!r}"
-        if name.startswith("__"):  # what the import system asks of any module
+        if name.startswith("__"):  # the import system asks every module for these
             raise AttributeError(problem)
         try:
-            found = _paddles(module)
+            theirs = _paddles(module)
         except ImportError as error:
             raise AttributeError(f"{problem}: it would be Paddle's, and {error}") from None
-        return getattr(found, name)
+        return getattr(theirs, name)
 
     return look_up
 
 
 def _paddles(module: str) -> ModuleType:
     import_module("paddle")
-    known = sys.modules.get(f"paddle.profiler.{module}")
-    if known is None:
-        known = import_module(f"paddle.profiler.{module}")
-    return _beside_ours(module) if known.__name__.startswith("stepscope.") else known
+    loaded = sys.modules.get(f"paddle.profiler.{module}")
+    if loaded is None:
+        loaded = import_module(f"paddle.profiler.{module}")
+    return _beside_ours(module) if loaded.__name__.startswith("stepscope.") else loaded
 
 
 @functools.cache
 def _beside_ours(module: str) -> ModuleType:
-    """Load Paddle's module where ours has been put in its place."""
+    """Load Paddle's own module although ours stands in ``sys.modules`` under its name."""
     folder = Path(str(sys.modules["paddle"].__file__)).parent / "profiler"
-    # In Paddle's package, for its relative imports.
+    # The name is inside Paddle's package, for relative imports.
     name = f"paddle.profiler._paddles_{module}"
     spec = importlib.util.spec_from_file_location(name, folder / f"{module}.py")
     if spec is None or spec.loader is None:

@@ -25,7 +25,7 @@ from stepscope.frameworks.paddle.dialect.nvtx_ranges import NvtxRanges
 from stepscope.frameworks.paddle.dialect.states import ProfilerState, as_scheduler
 from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget, chosen_targets
 from stepscope.frameworks.paddle.dialect.timer import BenchmarkTimer
-from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
+from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView
 from stepscope.frameworks.python.cpu_use import CpuUse
 from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions
@@ -37,7 +37,6 @@ from stepscope.record.source import make_sources
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
 
     import polars as pl
 
@@ -61,16 +60,15 @@ _HANDLER_MAKERS = (
 _NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle, or after stop()"
 
 
-_cycles = itertools.count()  # of all profilers of the process: Paddle's span index
+_cycles = itertools.count()  # counts the cycles of all profilers: Paddle's span index
 
 
 class _Cycle(CpuUse):
-    """How busy the machine was in a recorded cycle, and the cycle's number."""
+    """Measures how busy the machine is in a recorded cycle, and numbers the cycles."""
 
     number = 0
 
     def stop(self) -> None:
-        """Number the cycle."""
         super().stop()
         self.number = next(_cycles)
 
@@ -101,7 +99,7 @@ class Profiler:
         profile_memory: bool = False,
         timer_only: bool = False,
         emit_nvtx: bool = False,
-        custom_device_types: Sequence[str] = [],  # Paddle's default; it is never changed
+        custom_device_types: Sequence[str] = [],  # Paddle's default; never modified
         with_flops: bool = False,
         **source_options: object,
     ) -> None:
@@ -123,7 +121,7 @@ class Profiler:
         self.timer = BenchmarkTimer()
         self._cycle = _Cycle()
         options = RecordOptions(
-            shapes=bool(record_shapes or with_flops),  # operations are counted from them
+            shapes=bool(record_shapes or with_flops),  # flops are counted from shapes
             memory=bool(profile_memory),
             phases=True,
             host=ProfilerTarget.CPU in self.targets or not self.targets,
@@ -139,7 +137,7 @@ class Profiler:
         self._nvtx = NvtxRanges()
         self._result: tuple[Trace, ProfilerResult] | None = None
         self._has_run = False
-        self._report: Path | None = None  # where export_html wrote last
+        self._report: Path | None = None  # the last file of export_html
 
     def start(self) -> None:
         """Begin step 0."""
@@ -174,7 +172,7 @@ class Profiler:
         try:
             session.step()
         finally:
-            self.timer.leave_out_since(start_ns)  # writing a trace is no part of the step
+            self.timer.leave_out_since(start_ns)  # writing a trace does not belong to the step
         if self.emit_nvtx:
             self._nvtx.begin_step(f"{_STEP}{self.step_num}")
 
@@ -194,21 +192,13 @@ class Profiler:
         return self.timer.step_info("samples" if unit is None else unit)
 
     def __enter__(self) -> Self:
-        """Start."""
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop; an exception goes on after the trace was delivered."""
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __reduce__(self) -> NoReturn:
-        """Say what to pickle instead."""
         raise TypeError(
             "a profiler cannot be copied or pickled: it records this process; pickle its .trace, "
             "or .trace.save(path)"
@@ -219,7 +209,7 @@ class Profiler:
         self._nvtx.stop()
         self._loader_waits.stop()
 
-    # What Paddle has as plain attributes.
+    # Plain attributes in Paddle.
 
     @property
     def step_num(self) -> int:
@@ -253,7 +243,7 @@ class Profiler:
             self._result = trace, ProfilerResult(self.trace)
         return self._result[1]
 
-    # Results.
+    # Results
 
     @property
     def trace(self) -> Trace:
@@ -275,8 +265,8 @@ class Profiler:
             "Process Cpu Utilization": self._cycle.of_process,
             "System Cpu Utilization": self._cycle.of_machine,
         }
-        told = {name: f"{part:.6f}" for name, part in use.items() if part is not None}
-        return {**told, "span_index": str(self._cycle.number)}
+        shares = {name: f"{part:.6f}" for name, part in use.items() if part is not None}
+        return {**shares, "span_index": str(self._cycle.number)}
 
     def export(
         self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"
@@ -309,7 +299,6 @@ class Profiler:
         self._report = Path(path).absolute()
 
     def _repr_html_(self) -> str:
-        """Return the overview of the last finished cycle for a notebook."""
         from stepscope.report.notebook import nothing_html, report_link_html
 
         if self._session.trace is None:
@@ -345,7 +334,7 @@ class Profiler:
             op_detail=op_detail,
             thread_sep=thread_sep,
             time_unit=time_unit,
-            views=_known_views(views),
+            views=_as_views(views),
             row_limit=row_limit,
             self_time=self_time,
         )
@@ -354,7 +343,7 @@ class Profiler:
             self._print_flops()
 
     def _print_flops(self, _repeat: int = 1) -> None:
-        """Print the operations of the layers; Paddle's name for it."""
+        """Print the operations of the layers; Paddle has a method of this name."""
         if not self.with_flops:
             print("ERROR: with_flops disabled.")
             return
@@ -364,7 +353,7 @@ class Profiler:
 
     def summary_tables(self) -> dict[str, pl.DataFrame]:
         """Return what summary() prints as tables, by the names of the views."""
-        from stepscope.frameworks.paddle.views.views import summary_tables
+        from stepscope.frameworks.paddle.views.summary_tables import summary_tables
 
         return summary_tables(self.trace).to_polars()
 
@@ -373,7 +362,7 @@ def _is_target(value: object) -> bool:
     return getattr(value, "name", None) in ProfilerTarget.__members__
 
 
-def _known_views(views: Any) -> list[SummaryView] | None:
+def _as_views(views: Any) -> list[SummaryView] | None:
     if views is None:
         return None
     if isinstance(views, str) or not hasattr(views, "__iter__"):

@@ -13,11 +13,10 @@ from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
-# What Python programs may record; the rest is for Paddle's C++.
+# Types that Python programs may record; the others are for Paddle's C++.
 ALLOWED = (
     TracerEventType.Dataloader,
     TracerEventType.ProfileStep,
@@ -28,7 +27,7 @@ ALLOWED = (
     TracerEventType.PythonUserDefined,
 )
 _USER_DEFINED = TracerEventType.PythonUserDefined
-# A plain range, without a fragment, is the user's.
+# A range without a fragment is a plain range of the user's.
 _FRAGMENT_OF = {t: None if t is _USER_DEFINED else event_type_fragment(t) for t in ALLOWED}
 _TYPE_OF = {fragment: event_type for event_type, fragment in _FRAGMENT_OF.items()}
 _new_range = record_function.__new__
@@ -43,12 +42,11 @@ class RecordEvent(record_function):
 
     __slots__ = ()
 
-    # The attributes that the native type binds without a frame of Python.
+    # The native type binds these attributes without a Python frame.
     begin = record_function.__enter__
     end = record_function.__exit__
 
     def __new__(cls, name: str, event_type: Any = _USER_DEFINED) -> Self:
-        """Take Paddle's own event types, too."""
         if event_type is _USER_DEFINED:
             return _new_range(cls, name)
         if type(event_type) is not TracerEventType:
@@ -63,16 +61,14 @@ class RecordEvent(record_function):
         return own_of_paddle(_TYPE_OF[self.args])
 
     def __reduce__(self) -> tuple[type[RecordEvent], tuple[str, Any]]:
-        """Copy and pickle it as one that nobody has entered."""
         return RecordEvent, (self.name, self.event_type)
 
     def __repr__(self) -> str:
-        """Show it as it was made."""
         return f"RecordEvent({self.name!r}, {self.event_type})"
 
 
 class _Refused(RecordEvent):
-    """A range of a type that is not for Python programs: it warns, and records nothing."""
+    """A range whose type Python programs may not record: it warns and records nothing."""
 
     __slots__ = ()
 
@@ -83,19 +79,14 @@ class _Refused(RecordEvent):
 
     def __enter__(self) -> Self:
         if _native.recording():
-            allowed = ", ".join(each.name for each in ALLOWED)
+            allowed = ", ".join(event_type.name for event_type in ALLOWED)
             warn_user(
                 f"RecordEvent({self.name!r}, {self.event_type.name}) is not recorded: "
                 f"only the event types {allowed} can be recorded from Python"
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     begin = __enter__

@@ -64,7 +64,7 @@ def make_scheduler(
 
 
 def as_scheduler(scheduler: Any) -> Scheduler:
-    """Accept what ``Profiler`` does: a function, a pair of steps, or None."""
+    """Convert what ``Profiler`` accepts: a function, a pair of steps, or None."""
     if scheduler is None:
         return _always_record
     if callable(scheduler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.enums import NamedAlike, member_of
-from stepscope.frameworks.cuda.source import cuda_available
+from stepscope.frameworks.cuda.activity import cuda_available
 from stepscope.notices import warn_user
 
 if TYPE_CHECKING:
@@ -22,15 +22,14 @@ class ProfilerTarget(NamedAlike):
 
 
 def supported_targets() -> set[ProfilerTarget]:
-    """Return what can be recorded on this machine."""
     device = {ProfilerTarget.GPU} if cuda_available() else set()
     return {ProfilerTarget.CPU} | device
 
 
 def chosen_targets(wanted: Iterable[Any] | None) -> set[ProfilerTarget]:
-    """Return which of the requested targets to record; a warning names the unsupported ones."""
+    """Return the requested targets that can be recorded; warn about the others."""
     supported = supported_targets()
-    asked = [member_of(ProfilerTarget, each, "the target") for each in wanted or ()]
+    asked = [member_of(ProfilerTarget, target, "the target") for target in wanted or ()]
     for target in dict.fromkeys(asked):
         if target not in supported:
             warn_user(f"Profiling {target} is not supported here: it is ignored")

@@ -11,9 +11,9 @@ from stepscope import _native
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    _Step = tuple[int, int, int | None]  # its time, its waiting for data, its samples
+    _Step = tuple[int, int, int | None]  # duration, waiting time, samples
 
-_STEPS_TO_WARM_UP = 10  # they do not count for the closing summary
+_STEPS_TO_WARM_UP = 10  # excluded from the closing summary
 _ADDED_AT_ONCE = 1024
 _STEPS_PER_S = "steps/s"
 _WIDTH = 100
@@ -23,7 +23,7 @@ _running: list[BenchmarkTimer] = []
 
 @dataclass(slots=True)
 class Spread:
-    """The sum and the extremes of some values."""
+    """The count, sum and extremes of some values."""
 
     count: int = 0
     total: float = 0
@@ -31,7 +31,6 @@ class Spread:
     smallest: float = 0
 
     def add(self, values: Sequence[float]) -> None:
-        """Take some values."""
         if not values:
             return
         largest, smallest = max(values), min(values)
@@ -43,20 +42,18 @@ class Spread:
 
 @dataclass(slots=True)
 class Steps:
-    """The costs of some steps, in ns."""
+    """The costs of several steps, in ns."""
 
     batch: Spread
     reader: Spread
-    speed: Spread  # steps or samples a second, step by step
+    speed: Spread  # steps or samples per second, for each step
     samples: int = 0
 
     @classmethod
     def none(cls) -> Steps:
-        """Return the costs of no steps."""
         return cls(Spread(), Spread(), Spread())
 
     def add(self, steps: Sequence[_Step]) -> None:
-        """Take some steps; without samples, one counts as one."""
         self.batch.add([batch_ns for batch_ns, _, _ in steps])
         self.reader.add([reader_ns for _, reader_ns, _ in steps])
         self.samples += sum(samples or 0 for _, _, samples in steps)
@@ -69,29 +66,26 @@ class Steps:
         )
 
     def mean_speed(self, by_steps: bool) -> float:
-        """Return the rate per second: the sum of what was done over the sum of the time."""
         done = self.batch.count if by_steps else self.samples
         return done * 1e9 / self.batch.total if self.batch.total else 0.0
 
 
 class BenchmarkTimer:
-    """Measures steps from ``start`` to ``stop``, and the time in which they wait for a DataLoader.
+    """Measures steps, and the time in which they wait for a DataLoader.
 
-    It pauses while a data set other than that of the first step is read, as when a model is
-    evaluated in the middle of its training, and while another timer runs within a step.
+    The timer pauses while a data set other than that of the first step is read, as when a model is
+    evaluated during its training, and while another timer runs within a step.
     """
 
     def __init__(self, now_ns: Callable[[], int] = _native.now_ns) -> None:
-        """Take the clock."""
         self._now_ns = now_ns
         self.running = False
         self._forget()
 
     def _forget(self) -> None:
-        """Forget an earlier run."""
         self._thread = threading.get_ident()
         self._start_ns = self._step_ns = self._read_ns = 0
-        self._reader_ns = 0  # what the current step has waited so far
+        self._reader_ns = 0  # the waiting time of the current step
         self._dataset: object = None
         self._elsewhere = False
         self._steps = 0
@@ -101,14 +95,13 @@ class BenchmarkTimer:
         self._recent, self._counted = Steps.none(), Steps.none()
 
     def start(self) -> None:
-        """Begin the first step."""
         self._forget()
         self.running = True
         self._start_ns = self._step_ns = self._now_ns()
         _running.append(self)
 
     def step(self, num_samples: int | None = None) -> int:
-        """End a step, which worked on that many samples, and begin the next; return when."""
+        """End a step that processed so many samples and begin the next; return the current time."""
         now_ns = self._now_ns()
         if not self.running or self._elsewhere:
             return now_ns
@@ -123,7 +116,7 @@ class BenchmarkTimer:
         return now_ns
 
     def _add_waiting(self) -> None:
-        """Add up the steps that only were noted: many at once cost less."""
+        """Add up the steps that were only noted so far: adding many at once is cheaper."""
         warming_up = max(_STEPS_TO_WARM_UP - self._steps, 0)
         self._recent.add(self._waiting)
         self._counted.add(self._waiting[warming_up:])
@@ -131,7 +124,7 @@ class BenchmarkTimer:
         self._waiting.clear()
 
     def stop(self) -> str | None:
-        """End; return the summary, None after too few steps for one."""
+        """Stop timing; return the summary, or None after too few steps."""
         if not self.running:
             return None
         self.running = False
@@ -143,7 +136,7 @@ class BenchmarkTimer:
         return self._summary() if self._steps > _STEPS_TO_WARM_UP else None
 
     def step_info(self, unit: str = "samples") -> str:
-        """Return the average costs of the steps since the last call."""
+        """Return the average costs of the steps since the previous call."""
         self._add_waiting()
         recent, self._recent = self._recent, Steps.none()
         steps = recent.batch.count
@@ -157,10 +150,10 @@ class BenchmarkTimer:
             text += f" ips: {speed:.3f} {self._unit}"
         return text
 
-    # What a data loader reports.
+    # Called by data loaders.
 
     def read_begins(self, dataset: object) -> None:
-        """Note that the program now waits for the next batch of a data set."""
+        """Note that the program starts to wait for the next batch of a data set."""
         self._read_ns = self._now_ns()
         if self._dataset is None:
             self._dataset = dataset
@@ -169,18 +162,17 @@ class BenchmarkTimer:
         self._elsewhere = dataset is not self._dataset
 
     def read_ends(self) -> None:
-        """Note that the batch has arrived."""
         if not self._elsewhere:
             self._reader_ns += self._now_ns() - self._read_ns
 
-    # Time that is not the program's step.
+    # Time that does not belong to the program's step.
 
     def leave_out_since(self, start_ns: int) -> None:
-        """Keep out of the current step what has passed since a moment."""
+        """Exclude the time since a moment from the current step."""
         self._step_ns += self._now_ns() - start_ns
 
     def _leave_out_nested(self, thread: int, start_ns: int, end_ns: int) -> None:
-        """Keep another timer's run out of the current step, if all of it was in this step."""
+        """Exclude another timer's run from the current step if it lies within the step."""
         if thread == self._thread and self._step_ns <= start_ns:
             self._step_ns += end_ns - start_ns
 
@@ -201,7 +193,6 @@ class BenchmarkTimer:
 
 
 def running_timers() -> tuple[BenchmarkTimer, ...]:
-    """Return the timers to notify about data loading."""
     return tuple(_running)
 
 

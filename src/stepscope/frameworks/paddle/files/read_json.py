@@ -16,8 +16,8 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.formats.gzip import text_chunks
-from stepscope.frameworks.paddle.columns import PRODUCER
-from stepscope.frameworks.paddle.memory import TracerMemEventType, memory_of
+from stepscope.frameworks.paddle.memory_events import TracerMemEventType, memory_of
+from stepscope.frameworks.paddle.result_columns import PRODUCER
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
 from stepscope.trace.keys import CALL_STACK, INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Bool, Int64, UInt32
 
-    Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
+    Columns = Mapping[str, Any]  # the result of _native.ChromeReader.finish
 
-_UNTOLD = np.iinfo(np.int64).min
+_NO_TIME = np.iinfo(np.int64).min
 _MEMORY = "[memory]"
 _MEMORY_TYPES = [kind.name for kind in TracerMemEventType]
 _THREAD = re.compile(r"(\d+)\((?:Python|C\+\+)\)")
@@ -41,7 +41,7 @@ _THREAD_NAME = re.compile(r"thread \d+:(.*)\((?:Python|C\+\+)\)", re.DOTALL)
 _PLACE = re.compile(r'"place": ("(?:[^"\\]|\\.)*")')
 _ADDRESS = re.compile(r'"addr": "(-?\d+)"')
 _COLOUR = re.compile(r'^"cname": "\w*"(?:, )?|, "cname": "\w*"')
-# Where a name stands in Paddle's layout; in between is whatever the program called it.
+# The name in Paddle's layout, which is not escaped.
 _RAW_NAME = re.compile(rb'(?<=\n    "name": ")(.*?)(?=", "pid": \d)', re.DOTALL)
 _NO_DETAILS = re.compile(r'(?:, )?"input_shapes": \{\}, "input_dtypes": \{\}, "callstack": ""')
 
@@ -50,20 +50,19 @@ class PaddleJson:
     """Paddle's dialect of Chrome JSON; see ``formats.chrome.ChromeDialect``."""
 
     def claims(self, columns: Columns) -> bool:
-        """Tell Paddle's JSON from that of others, by the words at its top."""
+        """Recognise Paddle's JSON by its top-level keys."""
         return {"schemaVersion", "span_index"} <= {key for key, _ in columns["metadata"]}
 
     def repaired(self, path: Path, columns: Columns) -> Columns:
-        """Read a file again whose names break its JSON."""
+        """Read a file again if unescaped names break its JSON."""
         return columns if columns["broken_at"] is None else _repaired_columns(path)
 
     def trace(self, columns: Columns) -> Trace:
-        """Return the trace that Paddle's JSON stands for."""
         return _trace(columns)
 
 
 def _repaired_columns(path: Path) -> Columns:
-    """Read a file again whose names hold quotes and the like, which Paddle does not escape."""
+    """Read a file with its names escaped, which Paddle does not do."""
     with text_chunks(path) as chunks:
         text = b"".join(chunk.text for chunk in chunks)
     reader = _native.ChromeReader()
@@ -76,19 +75,18 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 
 class _Texts:
-    """The texts of the trace, gathered from the tables of the file."""
+    """The strings of the trace, collected from the tables of the file."""
 
     def __init__(self) -> None:
         self._ids = {"": 0}
 
     def id_of(self, text: str) -> int:
-        """Return the id of a text, a new one when it is new."""
         return self._ids.setdefault(text, len(self._ids))
 
     def moved(
         self, column: UInt32, strings: Strings, change: Callable[[str], str] | None = None
     ) -> UInt32:
-        """Return a column of another table's ids as ids of this one, its texts changed."""
+        """Convert ids of another table to ids of this one; ``change`` edits the texts."""
         if not len(column):
             return column
         distinct, number = np.unique(column, return_inverse=True)
@@ -98,20 +96,19 @@ class _Texts:
         return np.array([self.id_of(text) for text in texts], np.uint32)[number]
 
     def strings(self) -> Strings:
-        """Return the table."""
         return Strings.of(self._ids)
 
 
 def _trace(columns: Columns) -> Trace:
-    """Build the Trace of what the Chrome reader found in a file of Paddle's."""
+    """Build the Trace from the Chrome reader's columns of a file of Paddle's."""
     slices, marks = columns["slices"], columns["marks"]
     theirs = Strings(*columns["strings"])
-    found = _native.unlabel_paddle_events(
+    unlabelled = _native.unlabel_paddle_events(
         theirs.blob, theirs.offsets, slices["name"], slices["args"][1]
     )
-    plain = Strings(*found["strings"])
+    plain = Strings(*unlabelled["strings"])
     texts = _Texts()
-    start_ns, duration_ns, base_ns = _times(slices, found)
+    start_ns, duration_ns, base_ns = _times(slices, unlabelled)
     tracks, track_of = _threads(columns["tracks"], columns["notes"])
     is_memory = _is_memory(marks, theirs)
     memory_columns = _memory_columns(marks, is_memory, theirs, track_of)
@@ -121,48 +118,50 @@ def _trace(columns: Columns) -> Trace:
     integers = _integers(slices["args"][0])
     raw = Slices.of(
         category=texts.moved(slices["category"], theirs),
-        name=texts.moved(found["name"], plain),
+        name=texts.moved(unlabelled["name"], plain),
         start_ns=start_ns,
         duration_ns=duration_ns,
         track=track_of[slices["track"]],
         flags=slices["flags"],
         correlation=Args(integers).dense("correlation", len(start_ns), NO_CORRELATION),
-        args=Args(integers, texts.moved(found["rest"], plain, _in_our_words)),
+        args=Args(integers, texts.moved(unlabelled["rest"], plain, _in_our_words)),
         fields=_pairs(slices["fields"], texts, theirs),
     )
-    kept = _marks(marks, ~is_memory, texts, theirs)
-    kept = replace(kept, time_ns=kept.time_ns - base_ns, track=track_of[kept.track])
+    other_marks = _marks(marks, ~is_memory, texts, theirs)
+    other_marks = replace(
+        other_marks, time_ns=other_marks.time_ns - base_ns, track=track_of[other_marks.track]
+    )
     strings, memory, before = memory_of(memory_columns, texts.strings(), -base_ns)
     info = _info(columns, raw, base_ns)
     if before:
-        said = {device: figures._asdict() for device, figures in before.items()}
-        info = replace(info, user={**info.user, "memoryBefore": said})
-    return build(Captured(raw, tuple(tracks), strings, memory=memory, marks=kept), info)
+        figures_of = {device: figures._asdict() for device, figures in before.items()}
+        info = replace(info, user={**info.user, "memoryBefore": figures_of})
+    return build(Captured(raw, tuple(tracks), strings, memory=memory, marks=other_marks), info)
 
 
-def _times(slices: Columns, found: Columns) -> tuple[Int64, Int64, int]:
-    """Return when every slice starts, how long it takes, and the Unix time of the first start.
+def _times(slices: Columns, plain: Columns) -> tuple[Int64, Int64, int]:
+    """Return every slice's start and duration, and the Unix time of the first start.
 
-    ``ts`` is the true time less a part of a microsecond, so that the first event is known the
-    better the more events there are.
+    ``ts`` is the true time rounded down to µs, so the first event's time is the more exact the more
+    events there are.
     """
-    starts, ends = found["start_ns"], found["end_ns"]
-    told = (starts != _UNTOLD) & (ends != _UNTOLD)
+    starts, ends = plain["start_ns"], plain["end_ns"]
+    is_exact = (starts != _NO_TIME) & (ends != _NO_TIME)
     stamps = slices["start_ns"]
-    if told.any():
-        base_ns = int((stamps[told] - starts[told]).max())
+    if is_exact.any():
+        base_ns = int((stamps[is_exact] - starts[is_exact]).max())
     else:
         base_ns = int(stamps.min()) if len(stamps) else 0
-    start_ns = np.where(told, starts, stamps - base_ns)
-    duration_ns = np.where(told, np.maximum(ends - starts, 0), slices["duration_ns"])
+    start_ns = np.where(is_exact, starts, stamps - base_ns)
+    duration_ns = np.where(is_exact, np.maximum(ends - starts, 0), slices["duration_ns"])
     return start_ns, duration_ns, base_ns
 
 
 def _threads(
     names: Sequence[tuple[str, str]], notes: Sequence[tuple[str, str, str, str, int]]
 ) -> tuple[list[Track], UInt32]:
-    """Return the tracks, one a thread, and which of them each of the file's is."""
-    said: dict[tuple[str, str], dict[str, Any]] = {}
+    """Return one track per thread, and the track of each thread id of the file."""
+    facts_of: dict[tuple[str, str], dict[str, Any]] = {}
     processes: dict[str, dict[str, Any]] = {}
     for what, pid, tid, text, number in notes:
         place = (pid, _plain_thread(tid))
@@ -172,14 +171,14 @@ def _threads(
             processes.setdefault(pid, {})["process_sort"] = number
         elif what == "thread_name":
             match = _THREAD_NAME.fullmatch(text)
-            said.setdefault(place, {})["thread_name"] = match[1] if match else text
+            facts_of.setdefault(place, {})["thread_name"] = match[1] if match else text
         elif what == "thread_sort_index":
             order = number // 2 if tid != place[1] else number
-            said.setdefault(place, {})["thread_sort"] = order
+            facts_of.setdefault(place, {})["thread_sort"] = order
     places = [(pid, _plain_thread(tid)) for pid, tid in names]
     numbers = {place: i for i, place in enumerate(dict.fromkeys(places))}
     tracks = [
-        Track(pid, tid, **{**processes.get(pid, {}), **said.get((pid, tid), {})})
+        Track(pid, tid, **{**processes.get(pid, {}), **facts_of.get((pid, tid), {})})
         for pid, tid in numbers
     ]
     return tracks, np.array([numbers[place] for place in places], np.uint32)
@@ -195,8 +194,8 @@ def _is_memory(marks: Columns, strings: Strings) -> Bool:
     if _MEMORY not in words or not len(marks["name"]):
         return np.zeros(len(marks["name"]), bool)
     types = [words[name] for name in _MEMORY_TYPES if name in words]
-    found: Bool = (marks["name"] == words[_MEMORY]) & np.isin(marks["category"], types)
-    return found
+    is_memory: Bool = (marks["name"] == words[_MEMORY]) & np.isin(marks["category"], types)
+    return is_memory
 
 
 def _memory_columns(
@@ -251,7 +250,7 @@ def _integers(columns: Mapping[str, tuple[UInt32, Int64]]) -> dict[str, IntColum
 
 
 def _in_our_words(fragment: str) -> str:
-    """Say in the words of torch's traces what Paddle says of inputs; what is empty goes."""
+    """Translate Paddle's keys of inputs to those of torch's traces; empty values are dropped."""
     if '"input_shapes"' not in fragment:
         return fragment
     plain = _NO_DETAILS.sub("", fragment)
@@ -261,9 +260,9 @@ def _in_our_words(fragment: str) -> str:
     shapes, dtypes = pairs.pop("input_shapes"), pairs.pop("input_dtypes", {})
     stack = pairs.pop("callstack", "")
     if isinstance(shapes, dict) and isinstance(dtypes, dict):
-        names = [key for key, each in shapes.items() for _ in each]
-        pairs[INPUT_DIMS] = [shape for each in shapes.values() for shape in each]
-        pairs[INPUT_TYPES] = [dtype for each in dtypes.values() for dtype in each]
+        names = [key for key, of_input in shapes.items() for _ in of_input]
+        pairs[INPUT_DIMS] = [shape for of_input in shapes.values() for shape in of_input]
+        pairs[INPUT_TYPES] = [dtype for of_input in dtypes.values() for dtype in of_input]
         pairs[INPUT_NAMES] = names
     if stack:
         pairs[CALL_STACK] = stack
@@ -273,8 +272,8 @@ def _in_our_words(fragment: str) -> str:
 def _pairs(columns: tuple[Mapping[str, Any], UInt32], texts: _Texts, strings: Strings) -> Args:
     integers, rest = columns
     rest = texts.moved(rest, strings, lambda fragment: _COLOUR.sub("", fragment))
-    kept = rest if rest.any() else np.zeros(0, np.uint32)
-    return Args({key: IntColumn(*column) for key, column in integers.items()}, kept)
+    kept_rest = rest if rest.any() else np.zeros(0, np.uint32)
+    return Args({key: IntColumn(*column) for key, column in integers.items()}, kept_rest)
 
 
 def _marks(columns: Columns, chosen: Bool, texts: _Texts, strings: Strings) -> Marks:
@@ -303,7 +302,7 @@ def _marks(columns: Columns, chosen: Bool, texts: _Texts, strings: Strings) -> M
 def _info(columns: Columns, raw: Slices, base_ns: int) -> TraceInfo:
     user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
     anomalies = dict(columns["anomalies"])
-    odd = anomalies.pop("entries that are no events", 0) - 1  # Paddle closes its list with {}
+    odd = anomalies.pop("entries that are no events", 0) - 1  # Paddle ends its list with {}
     if odd > 0:
         anomalies["entries that are no events"] = odd
     pids = {pid for pid, tid in columns["tracks"] if _THREAD.fullmatch(tid)}

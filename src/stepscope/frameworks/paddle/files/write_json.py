@@ -15,7 +15,7 @@ from stepscope.formats.chrome.write import json_text, text_chunks_of
 from stepscope.formats.files import output_file
 from stepscope.formats.texts import AddedTexts
 from stepscope.frameworks.paddle.files.write_pb import VERSION, extra_info
-from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
+from stepscope.frameworks.paddle.memory_events import TracerMemEventType, place_of_device
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.event_types import TracerEventType
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
 
-# Paddle shows these on a line of its own for Python beside that of the thread.
+# Paddle shows these types on a separate line for Python beside the thread's.
 _OF_PYTHON = (
     TracerEventType.ProfileStep,
     TracerEventType.Forward,
@@ -64,7 +64,6 @@ def export_paddle_json(
 
 
 def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
-    """Write ``trace`` as Paddle's Chrome JSON into ``sink``."""
     forest = Forest(trace)
     writer, total = _writer(forest)
     sink.write(_header(trace).encode())
@@ -130,13 +129,13 @@ def _ids(forest: Forest, track: int, language: int) -> bytes:
 
 
 def _slice_args(forest: Forest, texts: AddedTexts) -> _Pairs:
-    """Return the arguments in Paddle's words; times are the writer's."""
+    """Return the arguments under Paddle's keys; the writer adds the times."""
     slices = forest.trace.slices
     integers = []
-    known = np.flatnonzero(
+    tied = np.flatnonzero(
         (slices.correlation != NO_CORRELATION) & (forest.is_device | forest.is_runtime)
     )
-    integers.append(_column("correlation id", known, slices.correlation[known]))
+    integers.append(_column("correlation id", tied, slices.correlation[tied]))
     work = np.flatnonzero(forest.is_device)
     if len(work):
         for key in _DEVICE_KEYS:
@@ -156,7 +155,7 @@ def _pair(key: str, column: IntColumn) -> tuple[bytes, UInt32, Int64]:
 
 
 def _details(forest: Forest, texts: AddedTexts) -> UInt32 | None:
-    """Return the fragments of arguments: shapes of operators, and what devices say as it is."""
+    """Return the other arguments: shapes of operators, and the device's own fragments unchanged."""
     trace = forest.trace
     rest = trace.slices.args.rest
     is_operator = forest.types == TracerEventType.Operator
@@ -179,12 +178,12 @@ def _details(forest: Forest, texts: AddedTexts) -> UInt32 | None:
 def _inputs(pairs: dict[str, Any]) -> str:
     shapes, dtypes = input_lists(pairs)
     stack = pairs.get(CALL_STACK)
-    said = {
+    inputs = {
         "input_shapes": shapes,
         "input_dtypes": dtypes,
         "callstack": stack if isinstance(stack, str) else "",
     }
-    return json_text(said)[1:-1]
+    return json_text(inputs)[1:-1]
 
 
 def _colours(forest: Forest, texts: AddedTexts) -> _Pairs:
@@ -223,7 +222,7 @@ def _memory_table(forest: Forest, texts: AddedTexts) -> tuple[Any, ...]:
 
 
 def _flow_tables(forest: Forest, texts: AddedTexts) -> Iterator[tuple[Any, ...]]:
-    """Yield the arrows from launches to the device work, in the middle of both."""
+    """Yield the arrows from launches to device work; they start and end in the middle of both."""
     slices = forest.trace.slices
     work = np.flatnonzero(forest.launch != NO_ROW)
     if not len(work):

@@ -15,11 +15,13 @@ import numpy as np
 from stepscope import _native
 from stepscope.formats.files import output_file
 from stepscope.formats.texts import AddedTexts
-from stepscope.frameworks.paddle.columns import NO_LAUNCH, PROPERTIES
-from stepscope.frameworks.paddle.files.messages import device_info, supplement
-from stepscope.frameworks.paddle.memory import place_of_device
+from stepscope.frameworks.paddle.memory_events import place_of_device
+from stepscope.frameworks.paddle.result_columns import NO_LAUNCH, PROPERTIES
+from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
-from stepscope.trace.keys import BYTES
+from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import BYTES, CALL_STACK
 from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.registry import Progress
-    from stepscope.frameworks.paddle.files.messages import Fields
     from stepscope.trace.model import Int32, Int64, Trace, UInt32
 
-VERSION = "1.0.2"  # of the layout, as Paddle 2.5 and later write it
+    Fields = list[tuple[int, Any]]  # (number, value) pairs; a value may be fields again
+
+VERSION = "1.0.2"  # of the file layout, written since Paddle 2.5
 
 _DETAIL_KEYS = (
     "registers per thread",
@@ -60,7 +63,6 @@ def export_paddle_pb(
 
 
 def paddle_pb(trace: Trace) -> bytes:
-    """Return the bytes of the file."""
     user = trace.info.user
     version, span = user.get("schemaVersion"), user.get("span_index")
     head: Fields = [
@@ -89,13 +91,13 @@ def _trees(trace: Trace) -> bytes:
 
 
 class _Parts:
-    """Encoded parts of messages, each made once."""
+    """Encoded parts of messages; equal parts are encoded once."""
 
     def __init__(self) -> None:
         self.encoded = [b""]
 
     def of(self, keys: Int64, fields: Callable[[int], Fields]) -> UInt32:
-        """Return for each key the number of its part; key 0 and empty parts are number 0."""
+        """Return the number of the part for each key; key 0 and empty parts have number 0."""
         distinct, place = np.unique(keys, return_inverse=True)
         numbers = np.zeros(len(distinct), np.uint32)
         for i, key in enumerate(distinct.tolist()):
@@ -108,12 +110,12 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _HostOrder:
-    """The host nodes in the order of the file: thread by thread, a root and its slices."""
+    """The host nodes in file order: thread by thread, each root before its slices."""
 
-    rows: Int64  # the slice of each node, NO_ROW for a root
+    rows: Int64  # the slice of each node, or NO_ROW for a root
     thread: UInt32
-    position: Int64  # of each slice, where it is a host node
-    root: Int64  # of each thread: the position of its root
+    position: Int64  # by slice, for host nodes
+    root: Int64  # by thread, the position of its root
 
     @staticmethod
     def of(forest: Forest) -> _HostOrder:
@@ -132,7 +134,7 @@ class _HostOrder:
         return _HostOrder(rows, thread, position, root)
 
     def owners(self, rows: Int32 | Int64, track: UInt32) -> Int64:
-        """Return the positions of host slices; where there is none, of the thread's root."""
+        """Return the file positions of host slices; the thread's root where there is no slice."""
         if not len(self.position):
             return self.root[track]
         return np.where(rows == NO_ROW, self.root[track], self.position[rows])
@@ -144,7 +146,7 @@ def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
     is_root = rows == NO_ROW
 
     def of(column: NDArray[Any]) -> NDArray[Any]:
-        # A root takes the last slice's, which is not used; a trace of memory alone has only roots.
+        # A root copies the last slice, which is not used; a trace of memory alone has only roots.
         return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
     owner = order.owners(np.where(is_root, NO_ROW, of(forest.parent)), order.thread)
@@ -155,16 +157,16 @@ def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
         "start_ns": of(slices.start_ns) + forest.trace.info.wall_offset_ns,
         "duration_ns": of(slices.duration_ns),
         "parent": owner - order.root[order.thread],
-        "supplement": parts.of(rest, lambda fragment: supplement(strings[fragment])),
+        "supplement": parts.of(rest, lambda fragment: _supplement(strings[fragment])),
         "op_id": np.where(is_root, 0, of(forest.integers("Op id"))),
         "thread": order.thread,
     }
 
 
 def _runtime(forest: Forest, order: _HostOrder, texts: AddedTexts) -> tuple[dict[str, Any], Int64]:
-    """Return the runtime calls, and for each device slice the number of its call.
+    """Return the runtime calls, and the number of the call for each device slice.
 
-    Paddle keeps device work only below a runtime call: one is made up where none was recorded.
+    Paddle keeps device work only below a runtime call: where none was recorded, one is made up.
     """
     slices = forest.trace.slices
     calls = np.flatnonzero(forest.is_runtime)
@@ -191,7 +193,7 @@ def _runtime(forest: Forest, order: _HostOrder, texts: AddedTexts) -> tuple[dict
         "name": name,
         "start_ns": slices.start_ns[rows] + forest.trace.info.wall_offset_ns,
         "duration_ns": np.where(made_up, 0, slices.duration_ns[rows]),
-        "correlation": _known(slices.correlation[rows]),
+        "correlation": _or_zero(slices.correlation[rows]),
         "callback": forest.integers("callback id")[rows],
     }, call_of
 
@@ -202,11 +204,11 @@ def _device(forest: Forest, call_of: Int64, parts: _Parts) -> tuple[dict[str, An
     rows = rows[np.argsort(call_of[rows], kind="stable")]
     types = forest.types[rows]
     rest = slices.args.rest[rows] if len(slices.args.rest) else np.zeros(len(rows), np.uint32)
-    # The type is part of the key: the same fragment means other fields in another message.
+    # The key includes the type, as the same fragment means other fields in another message.
     keys = rest.astype(np.int64) << 8 | types
 
     def info(key: int) -> Fields:
-        return device_info(key & 0xFF, strings[key >> 8])
+        return _device_info(key & 0xFF, strings[key >> 8])
 
     track = slices.track[rows]
     places = np.array(forest.places, np.int64).reshape(-1, 2)[track]
@@ -219,7 +221,7 @@ def _device(forest: Forest, call_of: Int64, parts: _Parts) -> tuple[dict[str, An
         "device": slices.args.dense("device", len(slices), NO_ROW)[rows],
         "context": forest.integers("context")[rows],
         "stream": slices.args.dense("stream", len(slices), NO_ROW)[rows],
-        "correlation": _known(slices.correlation[rows]),
+        "correlation": _or_zero(slices.correlation[rows]),
         "info": parts.of(keys, info),
     }
     for key, which in (("device", 0), ("stream", 1)):
@@ -249,23 +251,84 @@ def _memory(forest: Forest, order: _HostOrder, texts: AddedTexts) -> dict[str, A
     }
 
 
-def _known(correlation: Int64) -> Int64:
+def _or_zero(correlation: Int64) -> Int64:
     return np.where(correlation == NO_CORRELATION, 0, correlation)
 
 
 def extra_info(trace: Trace) -> dict[str, str]:
-    """Return what Paddle calls extra info: the names of threads, and how busy the machine was."""
-    said = trace.info.user.get("ExtraInfo")
+    """Return what Paddle calls extra info: the names of threads and the load of the machine."""
+    extra = trace.info.user.get("ExtraInfo")
     names = {t.tid: t.thread_name for t in trace.tracks if t.tid.isdecimal() and t.thread_name}
-    found = {**names, **(said if isinstance(said, dict) else {})}
+    info = {**names, **(extra if isinstance(extra, dict) else {})}
     for key in ("Process Cpu Utilization", "System Cpu Utilization"):
         if key in trace.info.user:
-            found[key] = trace.info.user[key]
-    return {str(key): str(value) for key, value in found.items()}
+            info[key] = trace.info.user[key]
+    return {str(key): str(value) for key, value in info.items()}
 
 
 def _property(device: Mapping[str, Any]) -> Fields:
-    said = {"smCount": device.get("numSms", 0), **device}  # Kineto's word for it is another
-    values = {field: said.get(key, 0) for field, key in PROPERTIES.items()}
+    properties = {"smCount": device.get("numSms", 0), **device}  # Kineto has another name for it
+    values = {field: properties.get(key, 0) for field, key in PROPERTIES.items()}
     numbers = [(field, value if type(value) is int else 0) for field, value in values.items()]
     return [*numbers, (2, str(device.get("name", "")))]
+
+
+# ---- what an event's arguments say
+
+# Kineto's key and Paddle's.
+_OCCUPANCY = ("theoretical achieved occupancy %", "est. achieved occupancy %")
+
+
+def _supplement(fragment: str) -> Fields:
+    """Convert a slice's arguments about an operator to fields of a supplement event."""
+    pairs = pairs_of(fragment)
+    shapes, dtypes = input_lists(pairs)
+    sizes = {name: [[(1, n) for n in shape] for shape in own] for name, own in shapes.items()}
+    fields: Fields = [(5, _keyed(sizes)), (6, _keyed(dtypes))]
+    fields += [(2, _word(pairs.get("Op type"))), (7, _word(pairs.get(CALL_STACK)))]
+    return [(field, value) for field, value in fields if value]
+
+
+def _keyed(lists: Mapping[str, list[Any]]) -> Fields:
+    keys: Fields = [(1, name) for name in lists]
+    return keys + [(2, [(1, item) for item in items]) for items in lists.values()]
+
+
+def _device_info(event_type: int, fragment: str) -> Fields:
+    """Convert a device slice's arguments to the detail fields of its type."""
+    pairs = pairs_of(fragment)
+    if event_type == TracerEventType.Kernel:
+        return _kernel_info(pairs)
+    if event_type == TracerEventType.Memcpy:
+        kinds = ("copy kind", "src kind", "dst kind")
+        return [(i, _word(pairs.get(key))) for i, key in enumerate(kinds, 2)]
+    if event_type == TracerEventType.Memset:
+        return [(2, _word(pairs.get("memory kind")))]
+    return []
+
+
+def _kernel_info(pairs: Mapping[str, Any]) -> Fields:
+    sizes = [*_triple(pairs.get("block")), *_triple(pairs.get("grid"))]
+    occupancy = next((pairs[key] for key in _OCCUPANCY if key in pairs), 0)
+    return [
+        *enumerate(sizes, 1),
+        (15, _float(pairs.get("blocks per SM"))),
+        (16, _float(pairs.get("warps per SM"))),
+        (17, _float(occupancy) / 100),
+    ]
+
+
+def _triple(value: Any) -> list[int]:
+    is_triple = isinstance(value, list) and len(value) == 3 and all(type(v) is int for v in value)
+    return [size & 0xFFFFFFFF for size in value] if is_triple else [0, 0, 0]
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value) if value else 0.0
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""

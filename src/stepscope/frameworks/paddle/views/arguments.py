@@ -13,16 +13,15 @@ if TYPE_CHECKING:
 def input_lists(pairs: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
     """Return shapes and dtypes by the inputs' names, as Paddle has them.
 
-    Inputs that nobody named are called by their position. What is no tensor, or a list of them,
-    has no shape of its own.
+    Unnamed inputs are called by their position. Only tensors and lists of tensors have shapes.
     """
     shapes, dtypes = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
     names = pairs.get(INPUT_NAMES)
     by_shape = _by_name(shapes, names)
     by_dtype = _by_name(dtypes, pairs.get("Input type names", names))
     return (
-        {name: [s for s in each if _is_shape(s)] for name, each in by_shape.items()},
-        {name: [str(d) for d in each] for name, each in by_dtype.items()},
+        {name: [s for s in shapes if _is_shape(s)] for name, shapes in by_shape.items()},
+        {name: [str(d) for d in types] for name, types in by_dtype.items()},
     )
 
 
@@ -31,10 +30,10 @@ def _by_name(items: Any, names: Any) -> dict[str, list[Any]]:
         return {}
     if not isinstance(names, list) or len(names) != len(items):
         names = [str(i) for i in range(len(items))]
-    found: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {}
     for name, item in zip(names, items, strict=True):
-        found.setdefault(str(name), []).append(item)
-    return found
+        by_name.setdefault(str(name), []).append(item)
+    return by_name
 
 
 def _is_shape(value: Any) -> bool:

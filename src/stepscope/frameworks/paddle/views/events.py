@@ -34,50 +34,59 @@ PHASES = (
     TracerEventType.Optimization,
 )
 _COPY_WORDS = ("memcpy", "memorycopy", "memset")
-_HIGH = 2**32  # two ids or rows of 32 bits make one key
+_HIGH = 2**32  # two 32-bit ids or rows make one key
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What ratios are of, in ns."""
+    """The denominators of ratios, in ns."""
 
     step_ns: int  # the time that steps cover
-    kernel_ns: int  # of the kernels launched in steps
-    device_ns: int  # the same with copies and fills
+    kernel_ns: int  # of kernels launched in steps
+    device_ns: int  # of kernels, copies and fills launched in steps
 
 
 def model_rows(forest: Forest) -> dict[TracerEventType, Int64]:
-    """Return the steps, and the phases that are not part of another phase."""
+    """Return the steps, and the phases that are not nested in another phase."""
     is_phase = np.zeros(len(forest.types), np.bool_)
     is_phase[forest.of_type(*PHASES)] = True
     within = forest.inside(is_phase)
-    rows = {one: forest.of_type(one) for one in (TracerEventType.ProfileStep, *PHASES)}
-    return {one: kept for one, of in rows.items() if len(kept := of[~within[of]])}
+    rows = {
+        event_type: forest.of_type(event_type)
+        for event_type in (TracerEventType.ProfileStep, *PHASES)
+    }
+    return {
+        event_type: outer_rows
+        for event_type, of in rows.items()
+        if len(outer_rows := of[~within[of]])
+    }
 
 
-def model_table(forest: Forest, found: dict[TracerEventType, Int64], totals: Totals) -> EventTable:
-    """Return the steps, the phases in them and what is left over; nothing without a phase."""
+def model_table(
+    forest: Forest, phases_of: dict[TracerEventType, Int64], totals: Totals
+) -> EventTable:
+    """Return the steps, the phases in them and the rest; empty without a phase."""
     rows = []
-    for event_type, members in found.items():
-        one = Groups(np.zeros(len(members), np.int64), members)
-        # The time on the device is that of kernels here: copies belong to no phase.
-        spans = _spans(forest, members, one, forest.kernel_ns)
-        for calls, cpu, gpu in zip(one.calls.tolist(), *spans, strict=True):
+    for event_type, members in phases_of.items():
+        whole = Groups(np.zeros(len(members), np.int64), members)
+        # Device time is that of kernels only: copies belong to no phase.
+        spans = _spans(forest, members, whole, forest.kernel_ns)
+        for calls, cpu, gpu in zip(whole.calls.tolist(), *spans, strict=True):
             level = int(event_type != TracerEventType.ProfileStep)
             rows.append(EventRow(ALL_THREADS, event_type.name, level, calls, cpu, gpu))
     phases = [row for row in rows if row.level]
     if not phases:
         return EventTable(())
-    left = totals.step_ns - sum(row.cpu_ns for row in phases)
+    rest_ns = totals.step_ns - sum(row.cpu_ns for row in phases)
     left_gpu = totals.kernel_ns - sum(row.gpu.total_ns for row in phases)
-    rows.append(EventRow(ALL_THREADS, OTHERS, 1, 0, Span.of(left), Span.of(left_gpu)))
+    rows.append(EventRow(ALL_THREADS, OTHERS, 1, 0, Span.of(rest_ns), Span.of(left_gpu)))
     return EventTable(tuple([row.with_ratios(totals.step_ns, totals.kernel_ns) for row in rows]))
 
 
 def operator_table(
     forest: Forest, flops: Int64, sort: Sorter, *, thread_sep: bool, op_detail: bool
 ) -> EventTable:
-    """Return operators by name, and with ``op_detail`` what is in them and what they launched."""
+    """Return operators by name; ``op_detail`` adds their children and launched work."""
     members = forest.of_type(TracerEventType.Operator)
     groups = _by_name(forest, members, thread_sep=thread_sep)
     tops = _named_rows(forest, members, groups, thread_sep=thread_sep)
@@ -95,28 +104,28 @@ def operator_table(
         for row in of_thread:
             rows.append(row.with_ratios(cpu_ns, gpu_ns))
             inside = details.get(number_of[row.thread, row.name], ())
-            rows += [one._replace(thread=thread, operator=row.name) for one in inside]
+            rows += [part._replace(thread=thread, operator=row.name) for part in inside]
     return EventTable(tuple(rows))
 
 
 def user_defined_table(
     forest: Forest, totals: Totals, sort: Sorter, *, thread_sep: bool
 ) -> EventTable:
-    """Return the user's own ranges by name, but for those that are called as copies are."""
+    """Return the user's ranges by name, except those that are named like copies."""
     ranges = forest.of_type(TracerEventType.PythonUserDefined)
     members = ranges[~_is_copy(forest, ranges)]
     groups = _by_name(forest, members, thread_sep=thread_sep)
-    found = _named_rows(forest, members, groups, thread_sep=thread_sep)
+    all_rows = _named_rows(forest, members, groups, thread_sep=thread_sep)
     rows = []
-    for thread in dict.fromkeys(row.thread for row in found):
-        rows += sort([row for row in found if row.thread == thread])
+    for thread in dict.fromkeys(row.thread for row in all_rows):
+        rows += sort([row for row in all_rows if row.thread == thread])
     return EventTable(tuple([row.with_ratios(totals.step_ns, totals.device_ns) for row in rows]))
 
 
 def memory_manipulation_table(forest: Forest, totals: Totals) -> EventTable:
-    """Return ranges that are called as copies and fills are, in the order of being seen.
+    """Return ranges that are named like copies and fills, in the order in which Paddle meets them.
 
-    Only Paddle has such ranges: of other programs, CUDA's own calls are shown.
+    Only Paddle has such ranges: for other programs, CUDA's own calls are shown.
     """
     ranges = forest.of_type(TracerEventType.UserDefined, TracerEventType.PythonUserDefined)
     members = ranges[_is_copy(forest, ranges)]
@@ -145,7 +154,6 @@ def _copying_calls(forest: Forest) -> list[EventRow]:
 
 
 def kernel_table(forest: Forest, sort: Sorter) -> EventTable:
-    """Return kernels by their full name."""
     kernels = forest.kernels()
     slices = forest.trace.slices
     groups = Groups(slices.name[kernels.rows].astype(np.int64), kernels.seen)
@@ -163,7 +171,7 @@ def kernel_table(forest: Forest, sort: Sorter) -> EventTable:
 
 
 def thread_names(trace: Trace) -> list[str]:
-    """Return what the thread of each track is called: its number, and whose it is if in doubt."""
+    """Name the thread of each track by its number, with the process if that is ambiguous."""
     times = Counter(track.tid for track in trace.tracks)
     return [
         track.tid if times[track.tid] == 1 else f"{track.tid} of process {track.pid}"
@@ -172,7 +180,6 @@ def thread_names(trace: Trace) -> list[str]:
 
 
 def _by_name(forest: Forest, members: Int64, *, thread_sep: bool) -> Groups:
-    """Group host events by name, or by thread and name."""
     slices = forest.trace.slices
     key = slices.name[members].astype(np.int64)
     if thread_sep and len(members):
@@ -199,7 +206,6 @@ def _named_rows(
 def _spans(
     forest: Forest, members: Int64, groups: Groups, device_ns: Int64
 ) -> tuple[list[Span], list[Span]]:
-    """Return the time of each group of host events on the host, and on the device."""
     slices = forest.trace.slices
     cpu, gpu = (groups.times(ns[members]) for ns in (slices.duration_ns, device_ns))
     cpu_self = groups.total(slices.self_ns[members])
@@ -213,7 +219,7 @@ def _device_spans(duration_ns: Int64, groups: Groups) -> list[Span]:
 
 
 def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[EventRow]]:
-    """Return the rows under each group of operators."""
+    """Return the detail rows of each group of operators."""
     group_of = np.full(len(forest.types), NO_ROW, np.int64)
     group_of[members] = groups.index()
     children = _children(forest, group_of)
@@ -222,7 +228,7 @@ def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[E
     names = forest.trace.slices.name
     inner = Groups(
         group_of[above] * _HIGH + names[children],
-        visit[above] * _HIGH + children,  # operators as they are walked, their children in time
+        visit[above] * _HIGH + children,  # operators in traversal order, their children by time
     )
     inner_of = np.full(len(forest.types), NO_ROW, np.int64)
     inner_of[children] = inner.index()
@@ -246,7 +252,7 @@ def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[E
 
 
 def _children(forest: Forest, group_of: Int64) -> Int64:
-    """Return what stands directly in an operator and is none itself."""
+    """Return the direct children of operators that are no operators themselves."""
     rows = forest.rows
     parent = forest.parent[rows]
     of_operator = group_of.take(parent, mode="clip") != NO_ROW
@@ -259,9 +265,9 @@ def _children(forest: Forest, group_of: Int64) -> Int64:
 def _launched(
     forest: Forest, group_of: Int64, gpu_ns: Int64, *, level: int
 ) -> dict[int, list[EventRow]]:
-    """Return the device work, by name, that the host events of each group launched themselves."""
-    known = forest.work.take(forest.work.host != NO_ROW)
-    work = known.take(group_of[known.host] != NO_ROW)
+    """Return, by name, the device work that the host events of each group launched themselves."""
+    tied = forest.work.take(forest.work.host != NO_ROW)
+    work = tied.take(group_of[tied.host] != NO_ROW)
     slices = forest.trace.slices
     groups = Groups(group_of[work.host] * _HIGH + slices.name[work.rows], _met(forest, work, level))
     spans = _device_spans(slices.duration_ns[work.rows], groups)
@@ -274,7 +280,7 @@ def _launched(
 
 
 def _met(forest: Forest, work: Work, level: int) -> Int64:
-    """Return when work is met: in an operator's children, children are looked at in time order."""
+    """Return the order in which Paddle meets work: children of operators are visited by time."""
     if level == 1:
         return work.seen
     above = forest.visit[forest.parent[work.host]]

@@ -16,7 +16,7 @@ import numpy as np
 from stepscope.analysis.device.launches import launching_calls, launching_operators
 from stepscope.analysis.host.event_types import event_types
 from stepscope.analysis.tree import levels, span_mask
-from stepscope.frameworks.paddle.memory import memory_figures
+from stepscope.frameworks.paddle.memory_events import memory_figures
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.kinds import WORK_KINDS
@@ -31,59 +31,55 @@ if TYPE_CHECKING:
 
 
 NO_ROW = -1
-_FIRST_MADE_UP_ID = 1 << 32  # for tracks that are not called by a number
+_FIRST_MADE_UP_ID = 1 << 32  # for tracks that have no number
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Kernels, copies and fills, one value each."""
+    """Kernels, copies and fills; the arrays are parallel."""
 
     rows: Int64
-    host: Int64  # the host event that launched it, NO_ROW where the trace does not say
-    seen: Int64  # place in the order in which Paddle meets them
-    device: Int64  # the number of the device
+    host: Int64  # the launching host event, or NO_ROW
+    seen: Int64  # the order in which Paddle meets them
+    device: Int64  # the device's number
 
     def take(self, which: Int64 | Bool) -> Work:
-        """Return some of them."""
         return Work(self.rows[which], self.host[which], self.seen[which], self.device[which])
 
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Rows by what they hang under: a slice, or the root of a track, keyed as ``-2 - track``."""
+    """Rows by what they hang under: a slice, or a track's root, whose key is ``-2 - track``."""
 
     rows: Int64
     groups: Groups
 
     @staticmethod
     def of(rows: Int64, owner: Int32 | Int64, track: NDArray[Any]) -> Branches:
-        """Put rows under their owners; those without one under the root of their track."""
+        """Group rows by owner; rows without one hang under the root of their track."""
         roots = -2 - track.astype(np.int64)
         return Branches(rows, Groups(np.where(owner == NO_ROW, roots, owner), rows))
 
     def __getitem__(self, key: int) -> list[int]:
-        """Return the rows under a key, ascending."""
-        found: list[int] = self.rows[self.groups.members(key)].tolist()
-        return found
+        rows: list[int] = self.rows[self.groups.members(key)].tolist()
+        return rows
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Host events, runtime calls, device work and memory of a trace, and who belongs to whom.
+    """Host events, runtime calls, device work and memory of a trace, and how they hang together.
 
-    Columns have one value per slice unless they say otherwise.
+    Columns have one value per slice unless documented otherwise.
     """
 
     trace: Trace
 
     @cached_property
     def types(self) -> UInt8:
-        """Return the TracerEventType of every slice."""
         return event_types(self.trace)
 
     @cached_property
     def is_device(self) -> Bool:
-        """Tell which slices ran on a device."""
         table = np.zeros(256, np.bool_)
         table[list(DEVICE_KINDS)] = True
         on_device: Bool = table[self.trace.slices.kind]
@@ -91,29 +87,27 @@ class Forest:
 
     @cached_property
     def is_runtime(self) -> Bool:
-        """Tell which slices are calls of the device's runtime."""
-        found: Bool = self.trace.slices.kind == SliceKind.RUNTIME
-        return found
+        is_runtime: Bool = self.trace.slices.kind == SliceKind.RUNTIME
+        return is_runtime
 
     @cached_property
     def is_host(self) -> Bool:
-        """Tell which slices are nodes of a thread's tree."""
+        """Mark the slices that are nodes of a thread's tree."""
         return ~(self.is_device | self.is_runtime)
 
     @cached_property
     def is_event(self) -> Bool:
-        """Tell which host nodes are events; one that stands for a whole recording is none."""
+        """Mark the host nodes that are events; a slice that spans the whole recording is not."""
         spans = span_mask(self.trace)
         return self.is_host if spans is None else self.is_host & ~spans
 
     @cached_property
     def rows(self) -> Int64:
-        """Return the host nodes."""
         return np.flatnonzero(self.is_host)
 
     @cached_property
     def parent(self) -> Int32:
-        """Return the innermost host node around each slice, NO_PARENT without."""
+        """Return the innermost host node around each slice, or NO_PARENT."""
         parent = self.trace.slices.parent.copy()
         lost = np.flatnonzero(parent != NO_PARENT)
         while len(lost := lost[~self.is_host[parent[lost]]]):
@@ -123,22 +117,21 @@ class Forest:
 
     @cached_property
     def by_depth(self) -> tuple[Int64, ...]:
-        """Return the host nodes by their depth, the outermost first."""
         depth = self.trace.slices.depth[self.rows]
         return tuple(self.rows[level] for level in levels(depth))
 
     @cached_property
     def _nested(self) -> tuple[Int64, ...]:
-        """Return the host nodes of each depth that are in another one, the outermost first."""
+        """Return the nested host nodes of each depth, the outermost first."""
         return tuple(rows[self.parent[rows] != NO_PARENT] for rows in self.by_depth[1:])
 
     @cached_property
     def visit(self) -> Int64:
-        """Return the place of host nodes in the order in which Paddle walks, NO_ROW for others.
+        """Return the position of host nodes in Paddle's traversal, NO_ROW for other slices.
 
-        Thread by thread, a parent first, its last child next: the reverse of a post-order, whose
-        numbers follow from those of the pre-order, the count of descendants and the depth. Rows of
-        one track already stand in pre-order.
+        Paddle visits thread by thread, parents first and last children next: the reverse of a
+        post-order, whose numbers follow from the pre-order, the count of descendants and the depth.
+        Rows of one track are already in pre-order.
         """
         depth = self.counted_down(np.ones(len(self.parent), np.int64))
         below = self.summed_up(np.ones(len(self.parent), np.int64)) - 1
@@ -153,7 +146,7 @@ class Forest:
         return visit
 
     def counted_down(self, own: NDArray[Any]) -> Int64:
-        """Return the sum of what the host nodes around each one have of their own."""
+        """Sum a value over the host nodes around each host node."""
         around = np.zeros(len(own), np.int64)
         for rows in self._nested:
             above = self.parent[rows]
@@ -161,7 +154,7 @@ class Forest:
         return around
 
     def summed_up(self, own: Int64) -> Int64:
-        """Return what every host node has of its own together with all below it."""
+        """Sum a value over each host node and all nodes below it."""
         total = own.copy()
         if own.any():
             for rows in self._nested[::-1]:
@@ -169,24 +162,27 @@ class Forest:
         return total
 
     def inside(self, marked: Bool) -> Bool:
-        """Tell which host nodes have a marked one around them, at any distance."""
+        """Mark the host nodes that have a marked node around them, at any distance."""
         return self.counted_down(marked) > 0
 
     @cached_property
     def events_by_type(self) -> Mapping[int, Int64]:
-        """Return the host events of each type that there is."""
+        """Return the host events by type."""
         return rows_by_value(self.types, np.flatnonzero(self.is_event))
 
     def of_type(self, *wanted: TracerEventType) -> Int64:
-        """Return the host events of some types."""
-        found = [self.events_by_type[one] for one in wanted if one in self.events_by_type]
-        if len(found) == 1:
-            return found[0]
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        parts = [
+            self.events_by_type[event_type]
+            for event_type in wanted
+            if event_type in self.events_by_type
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
     @cached_property
     def launch(self) -> Int64:
-        """Return the runtime call that launched each device slice; NO_ROW for all others."""
+        """Return the runtime call that launched each device slice; NO_ROW for other slices."""
         launch = np.full(len(self.trace.slices), NO_ROW, np.int64)
         rows = np.flatnonzero(self.is_device)
         launch[rows] = launching_calls(self.trace, rows)
@@ -194,7 +190,7 @@ class Forest:
 
     @cached_property
     def work(self) -> Work:
-        """Return the device work, and the host events that launched it."""
+        """Return the device work and the host events that launched it."""
         rows = np.flatnonzero(np.isin(self.trace.slices.kind, WORK_KINDS))
         call = self.launch[rows]
         host = _value_at(self.parent, call)
@@ -206,7 +202,6 @@ class Forest:
         return Work(rows, host, seen, _devices(self.trace, rows))
 
     def kernels(self) -> Work:
-        """Return the work that is no copy and no fill."""
         return self.work.take(self.types[self.work.rows] == TracerEventType.Kernel)
 
     def _launched_ns(self, work: Work) -> Int64:
@@ -218,22 +213,22 @@ class Forest:
 
     @cached_property
     def self_device_ns(self) -> Int64:
-        """Return the device time launched in a host event, without what its children launched."""
+        """Return the device time that each host event launched, excluding its children."""
         return self._launched_ns(self.work)
 
     @cached_property
     def device_ns(self) -> Int64:
-        """Return the device time launched in a host event, children included."""
+        """Return the device time that each host event launched, including its children."""
         return self.summed_up(self.self_device_ns)
 
     @cached_property
     def kernel_ns(self) -> Int64:
-        """Return the same of kernels alone, without copies and fills."""
+        """Return the same for kernels only."""
         return self.summed_up(self._launched_ns(self.kernels()))
 
     @cached_property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """Return process and thread of every track as numbers, made up where it has words."""
+        """Return the process and thread of every track as numbers; words get made-up numbers."""
         places = []
         for i, track in enumerate(self.trace.tracks):
             pid, tid = _whole_number(track.pid), _whole_number(track.tid)
@@ -243,21 +238,20 @@ class Forest:
 
     @cached_property
     def device_tracks(self) -> Bool:
-        """Tell which tracks are streams of a device."""
-        found = np.zeros(len(self.trace.tracks), np.bool_)
-        found[self.trace.slices.track[self.is_device]] = True
-        return found
+        is_device = np.zeros(len(self.trace.tracks), np.bool_)
+        is_device[self.trace.slices.track[self.is_device]] = True
+        return is_device
 
     @cached_property
     def thread_tracks(self) -> Int64:
-        """Return the tracks that have a tree, those with nothing but memory included."""
+        """Return the tracks that have a tree, including those with memory events only."""
         tracks = np.concatenate((self.trace.slices.track[~self.is_device], self.trace.memory.track))
         used = np.unique(tracks).astype(np.int64)
         return used if len(used) or not len(self.trace.slices) else np.zeros(1, np.int64)
 
     @cached_property
     def memory_parent(self) -> Int64:
-        """Return the innermost host node of every memory event; NO_ROW without."""
+        """Return the innermost host node around every memory event, or NO_ROW."""
         rows = self.trace.memory.slice.astype(np.int64)
         tied = np.flatnonzero(rows != NO_SLICE)
         inside = tied[~self.is_host[rows[tied]]]
@@ -266,42 +260,37 @@ class Forest:
 
     @cached_property
     def memory_figures(self) -> dict[str, Any]:
-        """Return what Paddle says about memory events beyond our columns: type, increase, peaks."""
-        said = self.trace.info.user.get("memoryBefore")
-        return memory_figures(self.trace.memory, self.trace.strings, said)
+        before_first = self.trace.info.user.get("memoryBefore")
+        return memory_figures(self.trace.memory, self.trace.strings, before_first)
 
     @cached_property
     def children(self) -> Branches:
-        """Return the host nodes in each host node."""
         return Branches.of(self.rows, self.parent[self.rows], self.trace.slices.track[self.rows])
 
     @cached_property
     def calls(self) -> Branches:
-        """Return the runtime calls in each host node."""
         rows = np.flatnonzero(self.is_runtime)
         return Branches.of(rows, self.parent[rows], self.trace.slices.track[rows])
 
     @cached_property
     def launched(self) -> Branches:
-        """Return the device slices of each runtime call; those without one are the first root's."""
+        """Return the device slices by runtime call; the first root has those without a call."""
         rows = np.flatnonzero(self.is_device)
         first = np.full(len(rows), self.thread_tracks.min(initial=0))
         return Branches.of(rows, self.launch[rows], first)
 
     @cached_property
     def memory_events(self) -> Branches:
-        """Return the memory events in each host node."""
         memory = self.trace.memory
         return Branches.of(np.arange(len(memory)), self.memory_parent, memory.track)
 
     def integers(self, key: str) -> Int64:
-        """Return an integer argument of every slice, 0 where it has none."""
         slices = self.trace.slices
         return slices.args.dense(key, len(slices), 0)
 
 
 def rows_by_value(column: UInt8, rows: Int64) -> dict[int, Int64]:
-    """Split some rows by what a column has there; they stay in order."""
+    """Split rows by their value in a column; the order is kept."""
     values = column[rows]
     order = rows[np.argsort(values, kind="stable")]
     counts = np.bincount(values)
@@ -311,7 +300,7 @@ def rows_by_value(column: UInt8, rows: Int64) -> dict[int, Int64]:
 
 
 def _track_order(trace: Trace) -> Int64:
-    """Return the place of every track: Paddle lists threads by their numbers."""
+    """Return the rank of every track: Paddle orders threads by number."""
 
     def key(row: int) -> tuple[int, int, int]:
         track = trace.tracks[row]
@@ -323,7 +312,7 @@ def _track_order(trace: Trace) -> Int64:
 
 
 def _first_number(text: str) -> int:
-    """Return the number that a text begins with, 0 without one."""
+    """Return the number at the start of a text, or 0."""
     digits = text[: len(text) - len(text.lstrip("0123456789"))]
     return int(digits) if digits else 0
 
@@ -333,16 +322,16 @@ def _whole_number(word: str) -> int | None:
 
 
 def _value_at(column: Int32 | Int64, rows: Int64) -> Int64:
-    """Return a column's values at some rows; NO_ROW at NO_ROW."""
+    """Look rows up in a column; NO_ROW stays NO_ROW."""
     if not len(column):
         return np.full(len(rows), NO_ROW, np.int64)
     return np.where(rows == NO_ROW, NO_ROW, column[rows]).astype(np.int64)
 
 
 def _devices(trace: Trace, rows: Int64) -> Int64:
-    """Return the number of the device of each piece of work: told, else that of its process."""
+    """Return the device number of each piece of work: its argument, else its process's number."""
     of_track = np.array([_first_number(track.pid) for track in trace.tracks], np.int64)
     if not len(rows):
         return np.zeros(0, np.int64)
-    told = trace.slices.args.dense("device", len(trace.slices), NO_ROW)[rows]
-    return np.where(told == NO_ROW, of_track[trace.slices.track[rows]], told)
+    device = trace.slices.args.dense("device", len(trace.slices), NO_ROW)[rows]
+    return np.where(device == NO_ROW, of_track[trace.slices.track[rows]], device)

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Events with one key are a group; groups stand in the order in which they were first seen."""
+    """Events grouped by key; groups are in the order in which Paddle first meets them."""
 
     def __init__(self, key: Int64, seen: Int64) -> None:
-        """Take the key of each event, and its place in the order of seeing."""
+        """``seen`` is each event's position in the order in which Paddle meets events."""
         self._order = np.argsort(key, kind="stable")
         ordered = self._ordered = key[self._order]
         begins = np.ones(len(key), np.bool_)
@@ -22,22 +22,19 @@ class Groups:
         self._starts = np.flatnonzero(begins)
         first = self._reduced(np.minimum, seen)
         self._place = np.argsort(first, kind="stable")
-        self.first = first[self._place]  # when each group was first seen
+        self.first = first[self._place]  # when Paddle first meets each group
         self.key: Int64 = ordered[self._starts][self._place]
         ends = np.append(self._starts[1:], len(key))
         self.calls: Int64 = (ends - self._starts)[self._place]
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.key)
 
     def members(self, key: int) -> Int64:
-        """Return the events of one key, in order."""
         first, last = np.searchsorted(self._ordered, [key, key + 1])
         return self._order[first:last]
 
     def index(self) -> Int64:
-        """Return the group of each event."""
         number = np.empty(len(self), np.int64)
         number[self._place] = np.arange(len(self))
         counts = np.empty(len(self), np.int64)
@@ -47,11 +44,10 @@ class Groups:
         return index
 
     def total(self, column: Int64) -> Int64:
-        """Return the sum of a column in each group."""
         return self._reduced(np.add, column)[self._place]
 
     def times(self, duration_ns: Int64) -> tuple[Int64, Int64, Int64]:
-        """Return sum, longest and shortest of each group's durations."""
+        """Return the sum, maximum and minimum of each group's durations."""
         total_ns = self._reduced(np.add, duration_ns)
         max_ns = self._reduced(np.maximum, duration_ns)
         min_ns = self._reduced(np.minimum, duration_ns)

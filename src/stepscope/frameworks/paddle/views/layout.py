@@ -10,10 +10,10 @@ from stepscope.text.layout import Layout
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from stepscope.frameworks.paddle.views.views import EventRow, Span
+    from stepscope.frameworks.paddle.views.tables import EventRow, Span
 
 Cells = tuple[str, ...]
-Lines = list[str | Cells]  # a text without columns, or the cells of a row
+Lines = list[str | Cells]  # lines without columns, or the cells of a row
 
 NS_PER_UNIT = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 CALLS_WIDTH = 6
@@ -26,18 +26,16 @@ _NO_CPU = "- / - / - / - / -"
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How numbers are written, and how much is shown."""
+    """The unit of times, and how much is shown."""
 
     time_unit: str
     row_limit: int | None
     self_time: bool
 
     def time(self, ns: float) -> str:
-        """Return a time in the unit of the table."""
         return f"{ns / NS_PER_UNIT[self.time_unit]:.2f}"
 
     def numbers(self, span: Span | None, calls: int, ratio: float) -> str:
-        """Return total, average, longest, shortest and share as one cell."""
         if span is None:
             return _NO_CPU
         if not calls:
@@ -46,13 +44,11 @@ class Style:
         return " / ".join([*map(self.time, times), percent(ratio)])
 
     def own(self, row: EventRow) -> str:
-        """Return the self times of host and device as one cell."""
         cpu = self.time(row.cpu.self_ns) if row.cpu and row.calls else "-"
         return f"{cpu} / {self.time(row.gpu.self_ns) if row.calls else '-'}"
 
 
 def head(layout: Layout, title: str, style: Style | None, headers: Sequence[str]) -> Iterator[str]:
-    """Yield what stands above the rows."""
     yield layout.titled(title)
     if style is not None:
         yield f"Time unit: {style.time_unit}"
@@ -60,22 +56,18 @@ def head(layout: Layout, title: str, style: Style | None, headers: Sequence[str]
 
 
 def note(layout: Layout, text: str) -> Iterator[str]:
-    """Yield what stands below the rows."""
     yield from (layout.rule, "Note:", text, "-" * layout.length, "", "")
 
 
 def percent(ratio: float) -> str:
-    """Return a share in percent."""
     return f"{ratio * 100:.2f}"
 
 
 def event_headers(style: Style) -> Cells:
-    """Return the headers of a table of events, but for the name."""
     return ("Calls", _CPU_HEADER, GPU_HEADER, *([_SELF_HEADER] if style.self_time else []))
 
 
 def event_cells(row: EventRow, style: Style, name: str) -> Cells:
-    """Return one event as a row of cells."""
     return (
         name,
         str(row.calls) if row.calls else "-",
@@ -86,7 +78,7 @@ def event_cells(row: EventRow, style: Style, name: str) -> Cells:
 
 
 def event_layout(name_width: int, lines: Sequence[str | Cells], *fixed: int) -> Layout:
-    """Let numbers have the room that the widest needs; names and ``fixed`` columns as given."""
+    """Fit the columns of numbers to their widest cell; the other columns keep their widths."""
     cells = [line for line in lines if not isinstance(line, str)]
     own = len(cells[0]) - 4 - len(fixed)
     least = (name_width, CALLS_WIDTH, NUMBERS_WIDTH, NUMBERS_WIDTH)
@@ -94,7 +86,7 @@ def event_layout(name_width: int, lines: Sequence[str | Cells], *fixed: int) -> 
 
 
 def fitted(least: tuple[int, ...], cells: Iterable[Cells], fixed: int = 0) -> Layout:
-    """Widen all columns but the name and the last ``fixed`` ones to what stands in them."""
+    """Widen all columns but the name and the last ``fixed`` ones to their widest cell."""
     widths = list(least)
     for line in cells:
         for column in range(1, len(widths) - fixed):
@@ -103,7 +95,7 @@ def fitted(least: tuple[int, ...], cells: Iterable[Cells], fixed: int = 0) -> La
 
 
 def body(layout: Layout, lines: Iterable[str | Cells]) -> Iterator[str]:
-    """Yield rows, and rules where a line is a title."""
+    """Yield rows as lines, and titles between rules."""
     for line in lines:
         if not isinstance(line, str):
             yield layout.line(line)
@@ -114,11 +106,11 @@ def body(layout: Layout, lines: Iterable[str | Cells]) -> Iterator[str]:
 
 
 def more(rows: int, style: Style) -> Iterator[str]:
-    """Yield how many rows the limit leaves out."""
+    """Yield a line with the number of rows above the limit, if any."""
     yield from left_out(0 if style.row_limit is None else rows - style.row_limit)
 
 
 def left_out(rows: int) -> Iterator[str]:
-    """Yield how many rows are left out, where any are."""
+    """Yield a line with the number of hidden rows, if any."""
     if rows > 0:
         yield f"... {rows:,} more"

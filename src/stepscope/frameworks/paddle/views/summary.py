@@ -26,9 +26,8 @@ from stepscope.frameworks.paddle.views.layout import (
     note,
     percent,
 )
-from stepscope.frameworks.paddle.views.views import (
+from stepscope.frameworks.paddle.views.summary_tables import (
     SortedKeys,
-    SummaryTables,
     SummaryView,
     summary_tables,
 )
@@ -39,12 +38,17 @@ if TYPE_CHECKING:
     from enum import Enum
 
     from stepscope.frameworks.paddle.views.layout import Cells, Lines
-    from stepscope.frameworks.paddle.views.views import EventRow, EventTable, MemoryRow
+    from stepscope.frameworks.paddle.views.tables import (
+        EventRow,
+        EventTable,
+        MemoryRow,
+        SummaryTables,
+    )
     from stepscope.trace.model import Losses, Trace
 
 _OPERATOR_WIDTH = 52
 _KERNEL_WIDTH = 90
-# A kernel's name less its parameters, where it is a template: name<arguments>(parameters).
+# A kernel's name without its parameters, if it is a template: name<arguments>(parameters).
 _TEMPLATE = re.compile(r"(?P<kept>.+?<.*>)\(.*\)")
 
 _DEVICE_NOTE = """\
@@ -81,9 +85,9 @@ def summary_text(
 ) -> str:
     """Return the summary of a trace as ``paddle.profiler`` prints it.
 
-    Beyond Paddle's options, ``row_limit`` is the most rows that a view shows of a thread or place
-    (the rows in an operator do not count) and ``self_time`` adds a column with the time that events
-    spent themselves. Errors list the valid choices.
+    Beyond Paddle's options, ``row_limit`` limits the rows of a thread or place in each view (rows
+    inside an operator do not count) and ``self_time`` adds a column with the self time of events.
+    Errors list the valid choices.
     """
     style = _style(time_unit, row_limit, self_time)
     wanted = _wanted_views(views)
@@ -267,7 +271,7 @@ def _memory_cells(row: MemoryRow) -> Cells:
 
 
 def _place_name(device: str) -> str:
-    """Return Paddle's word for where memory is."""
+    """Return Paddle's name for the place of memory."""
     if device.startswith("Place("):
         return device
     return f"Place({re.sub('^cuda:', 'gpu:', device)})"
@@ -276,7 +280,7 @@ def _place_name(device: str) -> str:
 def _by_thread(
     table: EventTable, style: Style, cells: Callable[[EventRow], Cells]
 ) -> Iterator[str | Cells]:
-    """Yield a title for each thread and the cells of its rows, as many as are wanted."""
+    """Yield a title per thread and the cells of its rows, up to the limit."""
     thread, shown, hidden = None, 0, 0
     for row in table.rows:
         if row.level == 0:

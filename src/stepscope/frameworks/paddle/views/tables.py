@@ -20,53 +20,51 @@ OTHERS = "Others"
 
 
 class Span(NamedTuple):
-    """The time of the events of one row, in ns."""
-
     total_ns: int
     max_ns: int
     min_ns: int
-    self_ns: int  # less what is in them
+    self_ns: int  # without its children
 
     @staticmethod
     def each(total: Int64, longest: Int64, shortest: Int64, own: Int64) -> list[Span]:
-        """Return a span for each row of some columns."""
+        """Return a span per row of parallel columns."""
         columns = (column.tolist() for column in (total, longest, shortest, own))
         return [Span(*numbers) for numbers in zip(*columns, strict=True)]
 
     @staticmethod
     def of(total_ns: int) -> Span:
-        """Return the time of no event in particular."""
         return Span(total_ns, 0, 0, 0)
 
 
 class EventRow(NamedTuple):
-    """One line of a view: all events of a name."""
+    """One row of a view: all events of a name."""
 
     thread: str
     name: str
-    level: int  # 0; of operators, 1 for what is in them, 2 for the kernels of that
-    calls: int  # 0 for what is only left over
-    cpu: Span | None  # None: on the device only
+    level: int  # of details of operators: 1 for children, 2 for their kernels
+    calls: int  # 0 in the row of the rest
+    cpu: Span | None  # None for work on a device
     gpu: Span
     cpu_ratio: float = 0.0
     gpu_ratio: float = 0.0
     flops: int = 0
-    operator: str = ""  # what a row of a higher level is in
+    operator: str = ""  # the operator that a detail row belongs to
 
     @property
     def cpu_ns(self) -> int:
-        """Return the time on the host."""
         return self.cpu.total_ns if self.cpu else 0
 
     def with_ratios(self, cpu_ns: int, gpu_ns: int) -> EventRow:
-        """Return the row with its shares of these times; of nothing they are 0."""
+        """Return the row with its shares of these times."""
         return self._replace(
             cpu_ratio=share(self.cpu_ns, cpu_ns), gpu_ratio=share(self.gpu.total_ns, gpu_ns)
         )
 
 
 def share(part: float, whole: float) -> float:
-    """Return a part as a fraction of a whole; 0 of nothing."""
+    """Return ``part
+    whole``; 0 if the whole is 0.
+    """
     return part / whole if whole else 0.0
 
 
@@ -74,17 +72,16 @@ class DeviceRow(NamedTuple):
     """How busy a device was."""
 
     device: str
-    utilization: float | None  # as a fraction of the time; None where nobody measured it
+    utilization: float | None  # as a fraction of time; None if not measured
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceTable:
-    """The processor as this process and as the system used it, and each GPU."""
+    """The use of the processor, by this process and in total, and of each GPU."""
 
     rows: tuple[DeviceRow, ...]
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {"device": pl.String, "utilization": pl.Float64}
@@ -92,13 +89,13 @@ class DeviceTable:
 
 
 class OverviewRow(NamedTuple):
-    """The events of one type; no moment counts twice."""
+    """The events of one type; overlapping time counts once."""
 
     event_type: str
     on_device: bool
     calls: int
     time_ns: int
-    ratio: float  # of all steps
+    ratio: float  # of the time of all steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,6 @@ class OverviewTable:
     rows: tuple[OverviewRow, ...]
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {
@@ -131,12 +127,11 @@ class DistributionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DistributionTable:
-    """How much time went into communication, into kernels, and into both at once."""
+    """The time of communication, of computation, and of both at once."""
 
-    rows: tuple[DistributionRow, ...]  # none without communication
+    rows: tuple[DistributionRow, ...]  # empty without communication
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {"name": pl.String, "time_ns": pl.Int64, "ratio": pl.Float64}
@@ -150,7 +145,6 @@ class EventTable:
     rows: tuple[EventRow, ...]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.rows)
 
     def to_polars(self) -> polars.DataFrame:
@@ -200,7 +194,7 @@ class MemoryRow(NamedTuple):
 
     place: str
     name: str
-    type: str  # "Allocated", or "Reserved" for what the allocator took from the device
+    type: str  # "Allocated", or "Reserved" for memory that the allocator took from the device
     allocations: int
     frees: int
     allocated_bytes: int
@@ -208,23 +202,20 @@ class MemoryRow(NamedTuple):
 
     @property
     def increased_bytes(self) -> int:
-        """Return what was allocated and not freed."""
         return self.allocated_bytes - self.freed_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable:
-    """Memory by the event that asked for it or gave it back; every byte is in one row only."""
+    """Memory by the event that allocated or released it; every byte is in one row only."""
 
     rows: tuple[MemoryRow, ...]
     peaks: Mapping[str, Peak]  # by place
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.rows)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {
@@ -238,10 +229,10 @@ class MemoryTable:
 
 @dataclass(frozen=True, slots=True)
 class SummaryTables:
-    """One table for each of Paddle's views, in the order in which Paddle prints them."""
+    """One table per view of Paddle's, in the order in which Paddle prints them."""
 
-    total_ns: int  # the time of all steps, what ratios are of
-    has_steps: bool  # without steps, total_ns is the whole recording
+    total_ns: int  # the time of all steps, which ratios refer to
+    has_steps: bool  # False: total_ns is the whole recording
     device: DeviceTable
     overview: OverviewTable
     model: EventTable
@@ -253,7 +244,7 @@ class SummaryTables:
     memory: MemoryTable
 
     def to_polars(self) -> dict[str, polars.DataFrame]:
-        """Return every view as a Polars DataFrame, by its name here."""
+        """Return every view as a Polars DataFrame, by its attribute name."""
         return {
             field.name: getattr(self, field.name).to_polars()
             for field in fields(self)

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.bridge.prebuilt import Bridge, TorchBuild
 
 _SOURCE_DIR = Path(__file__).parent
-# The headers that bridge and core share: in the package where it is installed, else in the
-# repository.
+# Headers shared by bridge and core: in the installed package, else in the repository.
 _PACKAGE = Path(__file__).parents[3]
 _INSTALLED, _REPOSITORY = _PACKAGE / "include", _PACKAGE.parents[1] / "native" / "include"
 _INCLUDE = _INSTALLED if _INSTALLED.exists() else _REPOSITORY
-_STANDARDS = ("c++17", "c++20")  # what torch's headers ask for depends on its version
+_STANDARDS = ("c++17", "c++20")  # torch's headers need one or the other, depending on the version
 _TIMEOUT_S = 300
 
 
@@ -47,23 +46,23 @@ def key_of(build: TorchBuild, bridge: Bridge) -> str:
 
 
 def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
-    """Return the bridge that was compiled for this torch, compiling it when there is none.
+    """Return the bridge compiled for this torch, compiling it if necessary.
 
-    Raise BridgeUnavailableError when there will be none, whatever the reason.
+    Raise BridgeUnavailableError if that fails for any reason.
     """
     try:
         key = key_of(build, bridge)
-        return _unkept.get(key) or _kept_or_compiled(build, bridge, key)
+        return _uncached.get(key) or _cached_or_compiled(build, bridge, key)
     except OSError as error:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
 
-def kept(build: TorchBuild, bridge: Bridge) -> Library:
-    """Return the bridge that was compiled before; raise BridgeUnavailableError without one."""
+def cached_library(build: TorchBuild, bridge: Bridge) -> Library:
+    """Return a bridge that was compiled before; raise BridgeUnavailableError if there is none."""
     with contextlib.suppress(OSError):
         key = key_of(build, bridge)
-        if key in _unkept:
-            return _unkept[key]
+        if key in _uncached:
+            return _uncached[key]
         for place in cache_places():
             with contextlib.suppress(OSError), Cache(place, create=False) as cache:
                 if (library := cache.library(key)) is not None:
@@ -72,19 +71,19 @@ def kept(build: TorchBuild, bridge: Bridge) -> Library:
 
 
 def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
-    """Compile the bridge, though there is one: that does not load."""
+    """Compile the bridge again because the cached one does not load."""
     try:
         return _compile(build, bridge)
     except OSError as error:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
 
-# Those that were compiled and could not be kept: they stay open for whoever wants one next.
-_unkept: dict[str, Library] = {}
+# Bridges that were compiled but could not be cached; they stay open for the next caller.
+_uncached: dict[str, Library] = {}
 
 
-def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
-    """Return a bridge that is ready, also from where nothing can be written, or make one."""
+def _cached_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
+    """Return a cached bridge, also from a read-only cache, or compile one."""
     began, library = time.monotonic(), None
     for place in cache_places():
         with contextlib.suppress(OSError), Cache(place, create=True) as cache:
@@ -98,20 +97,20 @@ def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
                 if ready is not None:
                     return ready
                 library = library or _compile(build, bridge)
-                kept = cache.kept(key, library)
-            notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {kept.where}")
-            return kept
+                cached = cache.stored(key, library)
+            notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {cached.where}")
+            return cached
     library = library or _compile(build, bridge)
     took = f"{time.monotonic() - began:.1f} s"
     notify(f"the bridge was built in {took}, for this process only: it cannot be cached")
-    _unkept[key] = library = replace(library, stays_open=True)
+    _uncached[key] = library = replace(library, stays_open=True)
     return library
 
 
 def _compiler() -> list[str]:
     chosen = os.environ.get("CXX")
     if chosen:
-        import shlex  # a program that finds a bridge has no need of it
+        import shlex  # programs that find a bridge do not need it
 
         return shlex.split(chosen)
     for name in ("c++", "g++", "clang++"):
@@ -121,7 +120,7 @@ def _compiler() -> list[str]:
 
 
 def _compile(build: TorchBuild, bridge: Bridge) -> Library:
-    """Compile in a private folder, which is gone when the library is open."""
+    """Compile in a private folder, which is removed once the library is open."""
     import shlex
 
     compiler = _compiler()
@@ -169,7 +168,6 @@ def _command(
 
 
 def _run(command: list[str]) -> str | None:
-    """Run the compiler; return the one line that says most about a failure."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

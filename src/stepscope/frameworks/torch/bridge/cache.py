@@ -1,4 +1,4 @@
-"""Where compiled bridges are kept, and how one is loaded that nobody else has put there.
+"""Where compiled bridges are stored, and how one is loaded that nobody else has put there.
 
 A library runs in the user's process. So the folder is one that others cannot write to or exchange;
 it is opened once, and what is read, checked and loaded is the same open file. Whatever is wrong
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Neither links nor the other end of a pipe are waited for.
+# Do not follow links, and do not wait for the other end of a pipe.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_MOST_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 _LOCK_TIMEOUT_S = 300
 _LOCK_AGAIN_S = 0.05
 _loads = count()
@@ -41,15 +41,15 @@ _loads = count()
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """An open library, which is loaded as it is, whatever its path leads to by now."""
+    """An open library; it is loaded from the open file, whatever its path leads to by now."""
 
     file: int
-    where: Path  # it was found, for messages
+    where: Path  # for messages
     stays_open: bool = False
 
     @staticmethod
     def opened(name: str | Path, where: Path, folder: int | None = None) -> Library:
-        """Open a file of ours that nobody else can write to; OSError for anything else."""
+        """Open a file that only we can write to; raise OSError for anything else."""
         file = os.open(name, _READ, dir_fd=folder)
         if is_ours_alone(os.fstat(file)):
             return Library(file, where)
@@ -57,12 +57,10 @@ class Library:
         raise PermissionError(f"{where} is not a file of ours alone")
 
     def digest(self) -> str:
-        """Return the digest of its bytes."""
         return hashlib.sha256(self.content()).hexdigest()
 
     def content(self) -> bytes:
-        """Return its bytes."""
-        size = min(os.fstat(self.file).st_size, _MOST_BYTES)
+        size = min(os.fstat(self.file).st_size, _MAX_BYTES)
         parts, at = [], 0
         while at < size and (part := os.pread(self.file, size - at, at)):
             parts.append(part)
@@ -70,45 +68,41 @@ class Library:
         return b"".join(parts)
 
     def load(self) -> ctypes.CDLL:
-        """Load this very file; OSError when that cannot be."""
-        # The loader takes a library of the same name for the same one: no name is used twice.
+        """Load exactly this file; raise OSError if that fails."""
+        # The loader identifies libraries by name, so no name is used twice.
         again = "/../fd" * next(_loads)
         path = f"/proc/self/fd{again}/{self.file}"
         if os.path.exists(path):  # noqa: PTH110
             return ctypes.CDLL(path, mode=os.RTLD_NOW)
-        with private_folder() as folder:  # without /proc: a copy of our own
+        with private_folder() as folder:  # without /proc, load a copy of our own
             copy = folder / self.where.name
             copy.write_bytes(self.content())
             return ctypes.CDLL(str(copy), mode=os.RTLD_NOW)
 
     def close(self) -> None:
-        """Close the file; what was loaded stays."""
         if not self.stays_open:
             os.close(self.file)
 
 
 class Cache:
-    """One folder of the cache, by its descriptor."""
+    """One folder of the cache, opened by descriptor."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        """Open it; OSError when it cannot be had, or others could write to it."""
+        """Open the folder; raise OSError if that fails or others can write to it."""
         self.path = path
         self._folder = open_private_folder(path, create=create)
 
     def __enter__(self) -> Self:
-        """Use it for a while."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         os.close(self._folder)
 
     def is_writable(self) -> bool:
-        """Tell whether something can be kept here."""
         return os.access(".", os.W_OK, dir_fd=self._folder)
 
     def library(self, key: str) -> Library | None:
-        """Return a library that is as it was built; loading half of one kills the process."""
+        """Return an intact library or None; loading half of one would kill the process."""
         try:
             expected = self.text(f"{key}.sha256")
             library = Library.opened(f"{key}.so", self.path / f"{key}.so", self._folder)
@@ -119,19 +113,18 @@ class Cache:
         library.close()
         return None
 
-    def kept(self, key: str, library: Library) -> Library:
-        """Keep a library and return that one instead; OSError when that cannot be."""
+    def stored(self, key: str, library: Library) -> Library:
+        """Store a library and return the stored one; raise OSError if that fails."""
         content = library.content()
         self.write(f"{key}.sha256", hashlib.sha256(content).hexdigest().encode())
         self.write(f"{key}.so", content)
-        kept = self.library(key)
-        if kept is None:
+        cached = self.library(key)
+        if cached is None:
             raise OSError(f"{self.path} does not keep what is written to it")
         library.close()
-        return kept
+        return cached
 
     def text(self, name: str) -> str:
-        """Return the text of a file that was kept; OSError without one."""
         library = Library.opened(name, self.path / name, self._folder)
         try:
             return library.content().decode("utf-8", "replace")
@@ -139,7 +132,7 @@ class Cache:
             library.close()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         part = f".{os.urandom(8).hex()}.part"
         file = os.open(part, _CREATE, 0o600, dir_fd=self._folder)
         try:
@@ -153,7 +146,7 @@ class Cache:
 
     @contextlib.contextmanager
     def only_one(self, key: str) -> Iterator[None]:
-        """Let one process compile while the others wait for it; without locks, all do."""
+        """Let one process compile while the others wait; without file locks, all compile."""
         try:
             lock = os.open(f"{key}.lock", _LOCK, 0o600, dir_fd=self._folder)
         except OSError:
@@ -173,7 +166,7 @@ def _wait_for(lock: int) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(_LOCK_AGAIN_S)
-        except OSError:  # a file system without locks
+        except OSError:  # this file system has no locks
             return
         else:
             return
@@ -181,7 +174,7 @@ def _wait_for(lock: int) -> None:
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """Make a new folder that nobody else can look into or exchange; it goes with the block."""
+    """Make a temporary folder that nobody else can read or replace."""
     folder = new_private_folder(also_in=cache_places())
     try:
         yield folder

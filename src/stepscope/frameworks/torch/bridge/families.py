@@ -14,14 +14,13 @@ from dataclasses import dataclass
 class Family:
     """Minors of torch that one bridge serves; it is compiled with the headers of the last.
 
-    The last one knows the types of all: new ones are added behind the others.
+    The last minor knows the types of all, as new types are appended.
     """
 
-    releases: dict[str, str]  # by minor, the release that its headers are taken of
+    releases: dict[str, str]  # by minor, the release whose headers are used
 
     @property
     def minors(self) -> tuple[str, ...]:
-        """Return the minors, such as 2.7, the oldest first."""
         return tuple(self.releases)
 
     @property
@@ -32,12 +31,12 @@ class Family:
 
 FAMILIES = (
     Family({"2.7": "2.7.1", "2.8": "2.8.0"}),
-    # From here on the tags of IValue are other ones ...
+    # From here on, the tags of IValue are different ...
     Family({"2.9": "2.9.1", "2.10": "2.10.0", "2.11": "2.11.0", "2.12": "2.12.1"}),
-    # ... and from here on TensorImpl is another one.
+    # ... and from here on, TensorImpl is different.
     Family({"2.13": "2.13.0", "2.14": "2.14.1", "2.15": "2.15.0"}),
 )
-# What the bridges to the CUDA allocator need beside torch's headers, by the folder it goes to.
+# Other headers that the bridges to the CUDA allocator need, by target folder.
 CUDA_HEADERS = {
     "cuda-runtime": ("nvidia-cuda-runtime-cu12", "12.8.90"),
     "cuda-crt": ("nvidia-cuda-nvcc-cu12", "12.8.93"),
@@ -45,9 +44,8 @@ CUDA_HEADERS = {
 
 
 def family_of(minor: str) -> Family | None:
-    """Return the family of a minor; None when it is of none."""
     return next((family for family in FAMILIES if minor in family.releases), None)
 
 
-if __name__ == "__main__":  # for CMake
+if __name__ == "__main__":  # called by CMake
     print(*(",".join(family.minors) for family in FAMILIES))

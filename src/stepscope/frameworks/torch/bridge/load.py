@@ -6,18 +6,21 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.bridge.build import (
     BridgeUnavailableError,
+    cached_library,
     compiled,
     compiled_anew,
-    kept,
 )
 from stepscope.frameworks.torch.bridge.cache import Cache
 from stepscope.frameworks.torch.bridge.prebuilt import (
     OPERATORS,
     Bridge,
+    Prebuilt,
     TorchBuild,
     prebuilt_for,
 )
@@ -26,9 +29,6 @@ from stepscope.private_folders import cache_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-
-    from stepscope.frameworks.torch.bridge.prebuilt import Prebuilt
 
 
 _UNTRIED = "nobody has tried it with this torch yet"
@@ -39,9 +39,9 @@ class _NoRoomError(BridgeUnavailableError):
 
 
 def load_library(torch: Any, bridge: Bridge = OPERATORS, *, may_build: bool = True) -> ctypes.CDLL:
-    """Load the bridge for an imported torch; raise BridgeUnavailableError when there is none.
+    """Load the bridge for an imported torch; raise BridgeUnavailableError if there is none.
 
-    One that has to be compiled, or tried in a process of its own, takes seconds.
+    This takes seconds if the bridge must be compiled or tried in another process.
     """
     build = TorchBuild.of(torch)
     refused = ""
@@ -52,7 +52,7 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS, *, may_build: bool = Tr
             try:
                 return _fitting(_by_path(prebuilt.path), prebuilt.path, torch, bridge)
             except _NoRoomError:
-                raise  # one that is compiled would need as much
+                raise  # a compiled one would need as much
             except BridgeUnavailableError as error:
                 refused = str(error)
     try:
@@ -66,10 +66,10 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS, *, may_build: bool = Tr
 
 
 def make_ready(bridge: Bridge) -> None:
-    """Do everything slow for a torch that is installed and not imported yet.
+    """Do all slow work for a torch that is installed but not imported yet.
 
-    For callers that are about to start a program: none of this counts as its time. Raise
-    BridgeUnavailableError when there will be no bridge.
+    Callers are about to start a program, whose time this must not be. Raise
+    BridgeUnavailableError if there will be no bridge.
     """
     build = TorchBuild.installed()
     if build is None or not build.has(bridge.libraries):
@@ -80,7 +80,7 @@ def make_ready(bridge: Bridge) -> None:
 
 
 def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge, *, may_try: bool) -> str:
-    """Return why a bridge is not even loaded; one that nobody has tried yet is tried elsewhere."""
+    """Return why not to load a bridge; an untried one is tried in another process."""
     if prebuilt.proven:
         return ""
     if bridge is not OPERATORS:
@@ -89,7 +89,7 @@ def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge, *, may_try: 
 
 
 def _verdict(path: Path, build: TorchBuild, *, may_try: bool) -> str:
-    """Return what does not fit, as a process of its own found, now or at an earlier time."""
+    """Return what does not fit, as another process found now or earlier."""
     try:
         torch = (build.root / "lib" / "libtorch_cpu.so").stat()
         digest = hashlib.sha256(path.read_bytes())
@@ -102,23 +102,23 @@ def _verdict(path: Path, build: TorchBuild, *, may_try: bool) -> str:
             return cache.text(name)
     if not may_try:
         return _UNTRIED
-    found = misfit_in_child(path)
+    problem = misfit_in_child(path)
     for place in cache_places():
         with contextlib.suppress(OSError), Cache(place, create=True) as cache:
-            cache.write(name, found.encode("utf-8", "replace"))
+            cache.write(name, problem.encode("utf-8", "replace"))
             break
-    return found
+    return problem
 
 
 def _compiled_and_loaded(
     build: TorchBuild, bridge: Bridge, torch: Any, *, may_build: bool
 ) -> ctypes.CDLL:
-    library = compiled(build, bridge) if may_build else kept(build, bridge)
+    library = compiled(build, bridge) if may_build else cached_library(build, bridge)
     try:
         loaded = _loaded(library.load, library.where)
     except _NoRoomError:
         raise
-    except BridgeUnavailableError:  # whoever kept it kept something else
+    except BridgeUnavailableError:  # the cache holds something else
         if not may_build:
             raise
         library = compiled_anew(build, bridge)
@@ -147,3 +147,13 @@ def _fitting(library: ctypes.CDLL, path: Path, torch: Any, bridge: Bridge) -> ct
     if bridge is OPERATORS and (wrong := misfit(library, torch)):
         raise BridgeUnavailableError(f"{path} does not fit torch {torch.__version__}: {wrong}")
     return library
+
+
+# ---- the bridges that the wheel carries
+
+# Names another folder with bridges; an empty value disables them.
+ENVIRONMENT = "STEPSCOPE_BRIDGES_DIR"
+_OWN_FOLDER = Path(__file__).parent / "prebuilt"
+# A release for the CPU or CUDA; other builds may have different sources.
+_RELEASE = re.compile(r"(\d+\.\d+)\.\d+(\+(cpu|cu\d+))?")
+_MINOR = re.compile(r"(\d+)\.(\d+)")

@@ -24,14 +24,14 @@ _MINOR = re.compile(r"(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """One C++ file over torch's headers, and what it needs besides them."""
+    """One C++ file over torch's headers, and its other requirements."""
 
     name: str
     source: str
-    what: str  # it leads to
+    what: str  # what it connects to
     libraries: tuple[str, ...]
-    includes: Callable[[], Sequence[Path]] = tuple  # asked when it is compiled; it may raise
-    one_a_minor: bool = False  # no two minors of torch are the same to it
+    includes: Callable[[], Sequence[Path]] = tuple  # called before compiling; may raise
+    one_a_minor: bool = False  # every minor of torch needs its own build
 
 
 OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
@@ -39,7 +39,7 @@ OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"
 
 @dataclass(frozen=True, slots=True)
 class TorchBuild:
-    """What the bridge depends on in the installed torch."""
+    """What a bridge depends on in the installed torch."""
 
     version: str
     root: Path
@@ -47,13 +47,12 @@ class TorchBuild:
 
     @staticmethod
     def of(torch: Any) -> TorchBuild:
-        """Describe an imported torch."""
         abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
         return TorchBuild(str(torch.__version__), Path(torch.__file__).parent, abi)
 
     @staticmethod
     def installed() -> TorchBuild | None:
-        """Describe a torch that is not imported, by its files; None when there is none."""
+        """Describe an installed torch by its files, without importing it; None if there is none."""
         spec = PathFinder.find_spec("torch")
         if spec is None or spec.origin is None:
             return None
@@ -63,7 +62,7 @@ class TorchBuild:
         return TorchBuild(version, root, abi != "0") if version else None
 
     def has(self, libraries: Sequence[str]) -> bool:
-        """Tell whether it has all of them: without CUDA it has not."""
+        """Tell whether torch has all of these libraries: builds without CUDA lack some."""
         return all((self.root / "lib" / f"lib{name}.so").exists() for name in libraries)
 
 
@@ -72,7 +71,7 @@ class Prebuilt:
     """A bridge that need not be compiled."""
 
     path: Path
-    proven: bool  # what it touches was compared with the headers of this release
+    proven: bool  # its accesses were checked against this release's headers
 
 
 def is_at_hand(bridge: Bridge) -> bool:
@@ -85,7 +84,7 @@ def is_at_hand(bridge: Bridge) -> bool:
 
 
 def prebuilt_for(build: TorchBuild, bridge: Bridge) -> Prebuilt | None:
-    """Return the bridge to try with this torch; None when there is none."""
+    """Return the prebuilt bridge to try with this torch, or None."""
     chosen = os.environ.get(ENVIRONMENT)
     if chosen == "" or not build.cxx11_abi:
         return None
@@ -100,13 +99,13 @@ def prebuilt_for(build: TorchBuild, bridge: Bridge) -> Prebuilt | None:
 
 def _headers_of(build: TorchBuild, bridge: Bridge) -> str | None:
     """Return the minor whose headers a bridge for this torch is compiled with."""
-    found = _MINOR.match(build.version)
-    if found is None:
+    minor = _MINOR.match(build.version)
+    if minor is None:
         return None
-    family = family_of(found[0])
+    family = family_of(minor[0])
     if bridge.one_a_minor:
-        return found[0] if family else None
-    if family is None and _number(found[0]) > _number(FAMILIES[-1].name):
+        return minor[0] if family else None
+    if family is None and _number(minor[0]) > _number(FAMILIES[-1].name):
         family = FAMILIES[-1]
     return family.name if family else None
 

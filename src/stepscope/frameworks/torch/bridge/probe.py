@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 _ROOM = 4096
 _TIMEOUT_S = 10
-_CHILD_TIMEOUT_S = 120  # it imports torch
+_CHILD_TIMEOUT_S = 120  # the child imports torch
 _FLOAT64 = "7"  # c10::ScalarType
 _TYPES = [str(number) for number in range(256)]
 
 
-class _Known(NamedTuple):
-    """An operator, how it is run, and what its inputs are."""
+class _Probe(NamedTuple):
+    """An operator, how to run it, and its inputs."""
 
     name: bytes
-    run: Callable[[Any, Any, Any], Any]  # with torch, a tensor and a weight
+    run: Callable[[Any, Any, Any], Any]  # called with torch, a tensor and a weight
     dims: list[Any]
     strides: list[Any]
     types: list[str]
     values: list[str]
 
 
-# The tensor that both are run with, in an order of its own.
+# The tensor that both run with, in an unusual memory order.
 _DIMS, _STRIDES = [2, 3, 5], [5, 10, 1]
-_KNOWN = (
-    _Known(
+_PROBES = (
+    _Probe(
         b"aten::layer_norm",
         lambda torch, tensor, weight: torch.layer_norm(tensor, [5], weight, None, 0.25, False),
         [_DIMS, [], [5], [], [], []],
@@ -52,7 +52,7 @@ _KNOWN = (
         [_FLOAT64, "ScalarList", _FLOAT64, "", "Scalar", "Scalar"],
         ["", "[5]", "", "", "0.25", "False"],
     ),
-    _Known(
+    _Probe(
         b"aten::cat",
         lambda torch, tensor, _: torch.cat([tensor, tensor], 1),
         [[_DIMS, _DIMS], []],
@@ -64,40 +64,40 @@ _KNOWN = (
 
 
 def misfit(bridge: ctypes.CDLL, torch: Any) -> str:
-    """Return what the bridge sees wrongly of this torch; nothing when it fits.
+    """Return what the bridge misreads of this torch; empty if it fits.
 
-    On a thread of its own: nothing that the program has set for its threads, and no profiler of
-    its, meets these operators. While torch is being imported the program has set nothing yet, and
-    another thread would wait for the import, should an operator import something.
+    The operators run on a thread of their own, where no settings and no profiler of the program's
+    apply. While torch is being imported the program has set nothing yet, and another thread would
+    wait for the import if an operator imported something.
     """
-    found: list[str] = []
+    problems: list[str] = []
 
     def look() -> None:
         try:
-            found.append(_misfit(bridge, torch))
-        except Exception as error:  # an operator that torch does not have, for one
-            found.append(f"{type(error).__name__}: {error}")
+            problems.append(_misfit(bridge, torch))
+        except Exception as error:  # for instance, torch lacks the operator
+            problems.append(f"{type(error).__name__}: {error}")
 
     if getattr(torch.__spec__, "_initializing", False):
         look()
-        return found[0]
+        return problems[0]
     thread = threading.Thread(target=look, name="stepscope: probe", daemon=True)
     thread.start()
     thread.join(_TIMEOUT_S)
-    return found[0] if found else "it did not answer"
+    return problems[0] if problems else "it did not answer"
 
 
 def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
     tensor = torch.zeros(3, 2, 5, dtype=torch.float64, device="cpu").transpose(0, 1)
     tensor.requires_grad_()
     weight = torch.ones(5, dtype=torch.float64, device="cpu")
-    for known in _KNOWN:
-        bridge.stepscope_bridge_probe_start(known.name)
+    for operator in _PROBES:
+        bridge.stepscope_bridge_probe_start(operator.name)
         try:
-            result = known.run(torch, tensor, weight)
+            result = operator.run(torch, tensor, weight)
         finally:
-            seen = _seen(bridge)
-        name = known.name.decode()
+            seen = _inputs_read(bridge)
+        name = operator.name.decode()
         if seen is None:
             return f"it does not see {name}"
         sequence, inputs = seen
@@ -105,17 +105,17 @@ def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
         if sequence != wanted:
             return f"it reads {sequence} as the sequence number of {name}, which is {wanted}"
         right = {
-            CONCRETE_INPUTS: known.values,
-            INPUT_TYPES: known.types,
-            INPUT_STRIDES: known.strides,
-            INPUT_DIMS: known.dims,
+            CONCRETE_INPUTS: operator.values,
+            INPUT_TYPES: operator.types,
+            INPUT_STRIDES: operator.strides,
+            INPUT_DIMS: operator.dims,
         }
         if inputs != right:
             return f"it reads {inputs} as the inputs of {name}, which are {right}"
     return ""
 
 
-def _seen(bridge: ctypes.CDLL) -> tuple[int, object] | None:
+def _inputs_read(bridge: ctypes.CDLL) -> tuple[int, object] | None:
     """Return the sequence number and the inputs that the bridge read."""
     sequence = ctypes.c_int64(-1)
     encoded = ctypes.create_string_buffer(_ROOM)
@@ -132,7 +132,7 @@ def _seen(bridge: ctypes.CDLL) -> tuple[int, object] | None:
 
 
 def misfit_in_child(path: Path) -> str:
-    """Return what the bridge sees wrongly, or how it crashed, in a process of its own."""
+    """Return what the bridge misreads, or how it crashed, in another process."""
     if not sys.executable:
         return "there is no Python interpreter to try it in"
     command = [sys.executable, "-c", f"from {__name__} import main; main({str(path)!r})"]
@@ -156,7 +156,7 @@ def misfit_in_child(path: Path) -> str:
 
 
 def main(path: str) -> None:
-    """Print what does not fit, for the process that asked."""
+    """Print what does not fit; this runs in the other process."""
     import torch
 
     print(misfit(ctypes.CDLL(path, mode=os.RTLD_NOW), torch))

@@ -29,17 +29,14 @@ class ProfilerActivity(Enum):
     PrivateUse1 = 5
 
     def __eq__(self, other: object) -> bool:
-        """Compare with ours, and with torch's, which need not be imported."""
         if type(other).__name__ == type(self).__name__:
             return getattr(other, "name", None) == self.name
         return NotImplemented
 
     def __hash__(self) -> int:
-        """Return the value's, as torch's members do."""
         return hash(self.value)
 
     def __int__(self) -> int:
-        """Return the value."""
         return int(self.value)
 
     __index__ = __int__
@@ -47,7 +44,7 @@ class ProfilerActivity(Enum):
 
 def supported_activities() -> set[ProfilerActivity]:
     """Return what can be recorded on this machine."""
-    from stepscope.frameworks.cuda.source import cuda_available
+    from stepscope.frameworks.cuda.activity import cuda_available
 
     device = {ProfilerActivity.CUDA} if cuda_available() else set()
     return {ProfilerActivity.CPU} | device
@@ -61,9 +58,9 @@ def kineto_available() -> bool:
 def chosen_activities(
     wanted: Iterable[Any] | None, use_cuda: bool | None = None
 ) -> tuple[set[ProfilerActivity], dict[ProfilerActivity, set[str]]]:
-    """Return what to record of what was asked for, with torch's warnings and errors.
+    """Return what to record of the request, with torch's warnings and errors.
 
-    The second is which kinds of events of a group, where not all of them.
+    The second value has the chosen kinds of events, for activities that are recorded in part.
     """
     filters: dict[ProfilerActivity, set[str]] = {}
     activities = list(supported_activities()) if wanted is None else _listed(wanted, filters)
@@ -80,18 +77,18 @@ def chosen_activities(
                 f"activities holds {activities}"
             )
     supported = supported_activities()
-    left = supported.intersection(activities)
+    recorded = supported.intersection(activities)
     for activity in activities:
-        if activity not in supported and left:
+        if activity not in supported and recorded:
             warn_user(_missing(activity))
-    if not left:
+    if not recorded:
         named = ", ".join(_missing(activity) for activity in activities)
         raise AssertionError(f"No valid profiler activities found: {named or 'the list is empty'}")
-    return left, filters
+    return recorded, filters
 
 
-def known_activity(activity: Any) -> ProfilerActivity:
-    """Take our members, and torch's own by their name."""
+def as_activity(activity: Any) -> ProfilerActivity:
+    """Accept our members, and torch's own by name."""
     if isinstance(activity, ProfilerActivity):
         return activity
     name = getattr(activity, "name", None)
@@ -102,16 +99,15 @@ def known_activity(activity: Any) -> ProfilerActivity:
 
 
 def is_activity(value: object) -> bool:
-    """Tell whether a value is a member of ours or of torch's."""
     return getattr(value, "name", None) in ProfilerActivity.__members__
 
 
 class UnknownActivityError(TypeError, AssertionError):
-    """No activity; torch raises one of the two, by its release."""
+    """Not an activity; depending on its release, torch raises either base class."""
 
 
 def own_members(activities: Iterable[ProfilerActivity]) -> set[Any]:
-    """Return torch's own members, which compare equal to none but themselves; needs torch."""
+    """Return torch's own members, which equal nothing but themselves; needs torch."""
     theirs = sys.modules["torch"].autograd.ProfilerActivity
     return {getattr(theirs, activity.name) for activity in activities}
 
@@ -119,18 +115,18 @@ def own_members(activities: Iterable[ProfilerActivity]) -> set[Any]:
 def _listed(
     wanted: Iterable[Any], filters: dict[ProfilerActivity, set[str]]
 ) -> list[ProfilerActivity]:
-    """Return the activities, also those of torch's ``{activity: [kinds of events]}``."""
+    """Return the activities, also from torch's ``{activity: [kinds of events]}``."""
     activities = []
-    for each in wanted:
-        if not isinstance(each, Mapping):
-            activities.append(known_activity(each))
+    for activity_or_group in wanted:
+        if not isinstance(activity_or_group, Mapping):
+            activities.append(as_activity(activity_or_group))
             continue
-        for key, kinds in each.items():
-            activity = known_activity(key)
+        for key, kinds in activity_or_group.items():
+            activity = as_activity(key)
             activities.append(activity)
-            named = getattr(kinds, "activity_types", kinds)  # a ProfilerActivityConfig
+            named = getattr(kinds, "activity_types", kinds)  # kinds may be a ProfilerActivityConfig
             if named is not None:
-                filters[activity] = _known_kinds(activity, named)
+                filters[activity] = _checked_kinds(activity, named)
     if any(filters.values()):
         chosen = {key.name: sorted(kinds) for key, kinds in filters.items() if kinds}
         warn_user(f"selecting kinds of events is not supported, all are recorded: {chosen}")
@@ -152,13 +148,13 @@ _KINDS = {
 """The kinds of events that torch knows of a group."""
 
 
-def _known_kinds(activity: ProfilerActivity, named: Iterable[str]) -> set[str]:
-    kinds, known = set(named), _KINDS.get(activity)
+def _checked_kinds(activity: ProfilerActivity, named: Iterable[str]) -> set[str]:
+    kinds, members = set(named), _KINDS.get(activity)
     for kind in sorted(kinds):
-        if known is not None and kind not in known:
+        if members is not None and kind not in members:
             raise RuntimeError(
                 f"Unknown or non-member activity type name: {kind!r}; those of {activity.name} "
-                f"are {', '.join(known)}"
+                f"are {', '.join(members)}"
             )
     return kinds
 

@@ -17,6 +17,7 @@ from stepscope.trace.model import IntColumn, SliceKind, Stacks
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def with_adjusted_steps(trace: Trace) -> Trace:
-    """Let a step begin with the Python call that it ends in, as ``adjust_profiler_step`` asks.
+    """Move the start of a step to the Python call that it ends in, for ``adjust_profiler_step``.
 
-    A step ends inside of the call of ``step()``, and so of the functions around that: by time alone
-    it would cross those that began after it.
+    A step ends inside the call of ``step()``, and so inside the functions around that: by time
+    alone it would cross those that began after it.
     """
     slices = trace.slices
     start_ns = slices.start_ns.copy()
@@ -48,15 +49,15 @@ def with_adjusted_steps(trace: Trace) -> Trace:
 
 
 def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
-    """Add the numbers by which an ExecutionTraceObserver knows the operators, where one ran."""
+    """Add the numbers that an ExecutionTraceObserver gives operators, if one ran."""
     if notes is None or not len(notes):
         return trace
     chosen = np.flatnonzero(notes.notes["position"] == FUNCTION_ID)
     if not len(chosen):
         return trace
     rows = notes.rows_in(trace)[chosen]
-    known = rows >= 0
-    rows, numbers = rows[known], notes.notes["impl"][chosen][known]
+    is_known = rows >= 0
+    rows, numbers = rows[is_known], notes.notes["impl"][chosen][is_known]
     order = np.argsort(rows, kind="stable")
     column = IntColumn(rows[order].astype(np.uint32), numbers[order].astype(np.int64))
     args = replace(
@@ -66,9 +67,9 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
 
 
 def with_scripts(trace: Trace, notes: TensorNotes | None) -> Trace:
-    """Add where in a TorchScript program operators were: frames of its source, and its modules.
+    """Add where operators were in a TorchScript program: frames of its source, and its modules.
 
-    As in torch, frames of a script are in place of those of Python.
+    As in torch, frames of a script replace those of Python.
     """
     if notes is None or not notes.texts:
         return trace
@@ -82,14 +83,17 @@ def with_scripts(trace: Trace, notes: TensorNotes | None) -> Trace:
 
 
 def _with_script_stacks(
-    trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64], known: Mapping[int, str]
+    trace: Trace,
+    rows: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    texts_by_number: Mapping[int, str],
 ) -> Trace:
     texts, stacks = list(trace.strings), trace.stacks
     parents, frames = stacks.parent.tolist(), stacks.frame.tolist()
     stack_of: dict[int, int] = {}
     for number in np.unique(numbers).tolist():
         row = 0
-        for frame in reversed(known[number].splitlines()):
+        for frame in reversed(texts_by_number[number].splitlines()):
             parents.append(row)
             frames.append(len(texts))
             texts.append(frame)
@@ -106,7 +110,10 @@ def _with_script_stacks(
 
 
 def _with_hierarchies(
-    trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64], known: Mapping[int, str]
+    trace: Trace,
+    rows: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    texts_by_number: Mapping[int, str],
 ) -> Trace:
     slices, texts = trace.slices, list(trace.strings)
     rest = slices.args.rest.copy() if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
@@ -114,16 +121,16 @@ def _with_hierarchies(
     for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
         key = int(rest[row]), number
         if key not in ids:
-            told = f'"{MODULE_HIERARCHY}": {json.dumps(known[number])}'
+            pair = f'"{MODULE_HIERARCHY}": {json.dumps(texts_by_number[number])}'
             ids[key] = len(texts)
-            texts.append(f"{texts[key[0]]}, {told}" if texts[key[0]] else told)
+            texts.append(f"{texts[key[0]]}, {pair}" if texts[key[0]] else pair)
         rest[row] = ids[key]
     args = replace(slices.args, rest=rest)
     return replace(trace, slices=replace(slices, args=args), strings=Strings.of(texts))
 
 
 def with_overloads_in_names(trace: Trace) -> Trace:
-    """Call operators ``aten::add.Tensor``, as ``capture_overload_names`` does in files."""
+    """Name operators like ``aten::add.Tensor``, as ``capture_overload_names`` does in files."""
     slices, texts = trace.slices, list(trace.strings)
     rows = np.flatnonzero(slices.overload)
     if not len(rows):
@@ -138,19 +145,19 @@ def with_overloads_in_names(trace: Trace) -> Trace:
 
 
 def with_torch_keywords(trace: Trace) -> Trace:
-    """Leave out the keyword inputs that torch.profiler does not write into files."""
+    """Remove the keyword inputs that torch.profiler does not write into files."""
     texts = list(trace.strings)
-    kept = [_with_torch_keywords(text) for text in texts]
-    return trace if kept == texts else replace(trace, strings=Strings.of(kept))
+    new_texts = [_with_torch_keywords(text) for text in texts]
+    return trace if new_texts == texts else replace(trace, strings=Strings.of(new_texts))
 
 
 def _with_torch_keywords(text: str) -> str:
-    # Keywords come first: see record.inputs.fragment.
+    # Keywords come first, see record.inputs.fragment.
     if text.startswith(f'"{CONCRETE_INPUTS}": [') or f'"{CONCRETE_INPUTS}": [' not in text:
         return text
     try:
         pairs = json.loads("{" + text + "}", strict=False)
-    except ValueError:  # a name of the program's
+    except ValueError:  # the program's own name in this place
         return text
     for key, value in keywords_of(pairs).items():
         if isinstance(value, str) and '"' in value:
@@ -161,8 +168,26 @@ def _with_torch_keywords(text: str) -> str:
 
 
 def _is_written(key: str, value: Any) -> bool:
-    """Tell of a number, a text, a list of texts; a stream is a number."""
+    """Tell whether torch writes a value: all but lists of other things than texts."""
     if key == "stream":
         return isinstance(value, int)
     is_list_of_others = isinstance(value, list) and not all(isinstance(v, str) for v in value)
     return not is_list_of_others
+
+
+def export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
+    from stepscope.formats.chrome import write
+
+    write.export_chrome(trace, path)
+
+
+def export_as_torch(trace: Trace, path: str | os.PathLike[str], *, overloads: bool) -> None:
+    """Write a trace as torch.profiler does, with its keywords and its names."""
+    trace = with_torch_keywords(trace)
+    export_chrome(with_overloads_in_names(trace) if overloads else trace, path)
+
+
+def export_html(trace: Trace, path: str | os.PathLike[str]) -> None:
+    from stepscope.report import build
+
+    build.export_html(trace, path)

@@ -48,24 +48,24 @@ _DONE = (SYNC_EVENTS,)
 
 
 def configs_of(activities: Iterable[Any]) -> dict[Any, Any]:
-    """Return the settings of those activities that have some, by activity, as torch keeps them."""
+    """Return the settings of the activities that have some, as torch keeps them."""
     return {
         activity: value
         if hasattr(value, "activity_types")
         else ProfilerActivityConfig(activity_types=value)
-        for each in activities
-        if isinstance(each, Mapping)
-        for activity, value in each.items()
+        for group in activities
+        if isinstance(group, Mapping)
+        for activity, value in group.items()
     }
 
 
 def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
-    """Name in one warning what the settings of collectors ask for that is not recorded."""
+    """Warn once about settings of collectors that ask for what is not recorded."""
     missing: list[str] = []
-    for each in activities:
-        if not isinstance(each, Mapping):
+    for group in activities:
+        if not isinstance(group, Mapping):
             continue
-        for value in each.values():
+        for value in group.values():
             for config in getattr(value, "profiler_configs", ()):
                 kind = type(config).__name__
                 if kind == "CuspyConfig" and not has_cpu:
@@ -79,15 +79,15 @@ def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
 
 
 def sync_events_wanted(activities: Iterable[Any]) -> bool:
-    """Tell whether the settings of a collector ask for records of who waited for what."""
+    """Tell whether a collector's settings ask for records of who waited for what."""
     return any(
         getattr(config, SYNC_EVENTS, False)
-        for each in activities
-        if isinstance(each, Mapping)
-        for value in each.values()
+        for group in activities
+        if isinstance(group, Mapping)
+        for value in group.values()
         for config in getattr(value, "profiler_configs", ())
     )
 
 
 def _switched_on(config: Any) -> list[str]:
-    return [each.name for each in fields(config) if getattr(config, each.name)]
+    return [field.name for field in fields(config) if getattr(config, field.name)]

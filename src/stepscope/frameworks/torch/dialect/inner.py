@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
-    from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+    from stepscope.frameworks.torch.dialect.event_lists import AverageList, EventList
+    from stepscope.frameworks.torch.dialect.function_event import FunctionEventAvg
     from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
 
@@ -31,43 +31,38 @@ class ProfilerStats:
 
 
 class Inner:
-    """The events of a profiler's last cycle, under the names that older code looks for."""
+    """The events of a profiler's last cycle, under the names that older code uses."""
 
     def __init__(self, profile: Any) -> None:
-        """Look at a profiler: one of ours, which makes this."""
         self._profile = profile
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the outer profiler has of that name: its options, its trace id."""
+        """Return the outer profiler's attribute: its options, its trace id."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._profile, name)
 
     @property
     def function_events(self) -> EventList:
-        """Return the events."""
         events: EventList = self._profile.events()
         return events
 
     @property
     def trace_id(self) -> str:
-        """Return the id of the trace."""
         return self._profile.get_trace_id() or ""
 
     @property
     def kineto_results(self) -> KinetoResults | None:
-        """Return the events as torch's own tools read them; None while recording."""
+        """Return the events in the form that torch's own tools read; None while recording."""
         results: KinetoResults | None = self._profile._kineto_results()
         return results
 
     @property
     def kineto_activities(self) -> set[Any]:
-        """Return what is recorded."""
         return set(getattr(self._profile, "activities", ()))
 
     @property
     def use_cpu(self) -> bool:
-        """Tell whether operators are recorded."""
         return ProfilerActivity.CPU in self.kineto_activities
 
     enabled = True
@@ -76,59 +71,52 @@ class Inner:
 
     @property
     def profiler_kind(self) -> Any:
-        """Return torch's word for what is in use; needs torch."""
+        """Return torch's name for the collector in use; needs torch."""
         return sys.modules["torch"]._C._profiler.ProfilerState.KINETO
 
     @property
     def _stats(self) -> ProfilerStats:
-        """Return how long the parts of the last cycle took."""
         stats: ProfilerStats = self._profile._current_stats()
         return stats
 
     def config(self, create_trace_id: bool = False) -> Any:
-        """Return torch's own form of the options; needs torch."""
+        """Return the options in torch's own form; needs torch."""
         return torch_config(self._profile, create_trace_id)
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Return the host's time in µs, no moment of a thread counted twice."""
+        """Return the time on the host in µs; nested events count once."""
         return self.function_events.self_cpu_time_total
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all events."""
         return self.function_events.total_average()
 
     def key_averages(self, *args: Any, **kwargs: Any) -> AverageList:
-        """Return the events summed by name."""
         averages: AverageList = self._profile.key_averages(*args, **kwargs)
         return averages
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """Return the events as a table."""
         return self.function_events.table(*args, **kwargs)
 
     def export_chrome_trace(
         self, path: str | os.PathLike[str], metadata: object = None, use_python_export: bool = False
     ) -> None:
-        """Write the trace for Chrome, Perfetto and others, by our own writer."""
+        """Write the trace for Chrome, Perfetto and others, with our own writer."""
         del metadata, use_python_export
         self._profile.export_chrome_trace(path)
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write the stacks for a flame graph."""
         self._profile.export_stacks(path, metric)
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
-        """Turn recording of activities off and on again."""
         self._profile.toggle_collection_dynamic(enabled, activities)
 
     def _ensure_function_events(self) -> None:
         """Do nothing: results are ready at once."""
 
     def __str__(self) -> str:
-        """Return the table."""
         if self._profile._recorder.active or self._profile._recorder.trace is None:
             return "<unfinished torch.autograd.profile>"
         return str(self.function_events)

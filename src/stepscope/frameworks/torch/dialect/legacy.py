@@ -6,18 +6,16 @@ import sys
 from typing import TYPE_CHECKING, Any, Self
 
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
-from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.frameworks.torch.dialect.event_lists import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import torch_config
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
 
-_DEVICES = tuple(each for each in ProfilerActivity if each is not ProfilerActivity.CPU)
+_DEVICES = tuple(activity for activity in ProfilerActivity if activity is not ProfilerActivity.CPU)
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
+    from stepscope.frameworks.torch.dialect.function_event import FunctionEventAvg
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
@@ -40,7 +38,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         use_cpu: bool = True,
         **more: Any,
     ) -> None:
-        """Take torch's arguments; those of LowLevelProfile are understood, too."""
+        """Accept torch's arguments and those of LowLevelProfile."""
         self.enabled = enabled
         if not enabled:
             return
@@ -55,12 +53,12 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             )
         self.use_cuda = use_cuda
         device = "cuda" if use_cuda else use_device
-        found = [each for each in _DEVICES if each.name.lower() == device]
+        devices = [activity for activity in _DEVICES if activity.name.lower() == device]
         self._use_kineto = use_kineto
         self._is_of_private_use = device is not None and device == _private_use_name()
-        if device is not None and not found and not self._is_of_private_use:
+        if device is not None and not devices and not self._is_of_private_use:
             warn_user(f"The {device} is not a valid device option.")
-        wanted += found
+        wanted += devices
         more.pop("activity_filters", None)
         super().__init__(
             activities=wanted,
@@ -76,7 +74,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self.entered = False
 
     def __enter__(self) -> Self | None:
-        """Start; do nothing where it is not enabled."""
         if not self.enabled:
             return None
         if self.entered:
@@ -85,41 +82,33 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop; an exception goes on."""
+    def __exit__(self, *_: object) -> None:
         if self.enabled:
             self.stop()
 
     @property
     def function_events(self) -> EventList:
-        """Return the events."""
         if self._recorder.active:
             raise RuntimeError("Profiler didn't finish running")
         return self.events() if self.entered else EventList(empty_trace())
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Return the host's time in µs, no moment of a thread counted twice."""
+        """Return the time on the host in µs; nested events count once."""
         return self.function_events.self_cpu_time_total
 
     def key_averages(self, *args: Any, **kwargs: Any) -> AverageList:
-        """Return the events summed by name; none before there are any."""
+        """Return the events summed by name; empty before the start."""
         if not self.entered:
             return EventList(empty_trace()).key_averages()
         return super().key_averages(*args, **kwargs)
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all events."""
         return self.function_events.total_average()
 
     @property
     def profiler_kind(self) -> Any:
-        """Return torch's word for what it would use for this device; needs torch."""
+        """Return the collector that torch would use for this device; needs torch."""
         states = sys.modules["torch"]._C._profiler.ProfilerState
         if not self._is_of_private_use:
             return states.KINETO
@@ -129,34 +118,29 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def trace_id(self) -> str:
-        """Return the id of the trace."""
         return self.get_trace_id() or ""
 
     @property
     def kineto_results(self) -> KinetoResults | None:
-        """Return the events as torch's own tools read them; None before the end."""
+        """Return the events in the form that torch's own tools read; None before the end."""
         return self._kineto_results()
 
     @property
     def kineto_activities(self) -> set[Any]:
-        """Return what is recorded."""
         return self.activities
 
     @property
     def _stats(self) -> ProfilerStats | None:  # type: ignore[override]
-        """Return how long the parts of the recording took."""
         return self._current_stats()
 
     def config(self, create_trace_id: bool = False) -> Any:
-        """Return torch's own form of the options; needs torch."""
+        """Return the options in torch's own form; needs torch."""
         return torch_config(self, create_trace_id)
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """Return the events as a table."""
         return self.function_events.table(*args, **kwargs)
 
     def __str__(self) -> str:
-        """Return the table."""
         if not self.entered or self._recorder.active:
             return "<unfinished torch.autograd.profile>"
         return self.table()
@@ -165,7 +149,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
 
 def _private_use_name() -> str | None:
-    """Return what the program calls a device of its own kind, where torch is asked for that."""
+    """Return the program's name for its own kind of device, if torch was given one."""
     module = sys.modules.get("torch.autograd.profiler")
     named: Any = getattr(module, "_get_privateuse1_backend_name", None)
     if named is None:

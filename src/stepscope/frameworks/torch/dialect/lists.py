@@ -14,14 +14,14 @@ _Item = TypeVar("_Item")
 
 
 class MadeWhenTouched(list[_Item]):
-    """A list for whoever asks ``isinstance``, without an object an element.
+    """A ``list`` that makes its elements on access.
 
-    Looking at elements makes those; sorting, adding, comparing and whatever else a list does makes
-    all of them, and the list is its own from then on.
+    Reading elements makes only those; sorting, adding, comparing and other methods of lists make
+    all of them and turn it into a plain list.
     """
 
     def __init__(self, elements: Iterable[_Item] | None = None) -> None:
-        """Hold these elements; without any, those that ``_make`` makes."""
+        """Hold the given elements; without any, those that ``_make`` makes."""
         super().__init__(() if elements is None else elements)
         self._made = elements is not None
 
@@ -39,21 +39,17 @@ class MadeWhenTouched(list[_Item]):
             list.extend(self, [self._make(i) for i in range(self._size())])
 
     def __len__(self) -> int:
-        """Return the number of elements."""
         return list.__len__(self) if self._made else self._size()
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
         return len(self) > 0
 
     def __iter__(self) -> Iterator[_Item]:
-        """Make one element after the other."""
         if self._made:
             return list.__iter__(self)
         return (self._make(i) for i in range(self._size()))
 
     def __reversed__(self) -> Iterator[_Item]:
-        """Make one element after the other, the last first."""
         if self._made:
             return list.__reversed__(self)
         return (self._make(i) for i in reversed(range(self._size())))
@@ -63,7 +59,6 @@ class MadeWhenTouched(list[_Item]):
     @overload
     def __getitem__(self, index: slice) -> list[_Item]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> _Item | list[_Item]:
-        """Make one element, or a list of them."""
         if isinstance(index, slice):
             if self._made:
                 return list.__getitem__(self, index)
@@ -78,19 +73,18 @@ class MadeWhenTouched(list[_Item]):
             raise IndexError(f"event {index} of {len(self)}") from None
 
     def __radd__(self, other: list[Any]) -> list[Any]:
-        """Return the elements of both, those of a plain list first."""
         return [*other, *self]
 
-    __hash__ = None  # as of every list
+    __hash__ = None  # like every list
 
 
 def _on_own_elements(name: str) -> Callable[..., Any]:
     plain = getattr(list, name)
 
     def method(self: MadeWhenTouched[Any], *args: Any, **kwargs: Any) -> Any:
-        for each in (self, *args):
-            if isinstance(each, MadeWhenTouched):
-                each._own()
+        for argument in (self, *args):
+            if isinstance(argument, MadeWhenTouched):
+                argument._own()
         return plain(self, *args, **kwargs)
 
     method.__name__ = name

@@ -14,9 +14,9 @@ from stepscope.frameworks.python.gc_pauses import GcPauses
 from stepscope.frameworks.torch.announce import Announcement
 from stepscope.frameworks.torch.dialect.activity import (
     ProfilerActivity,
+    as_activity,
     chosen_activities,
     is_activity,
-    known_activity,
     own_members,
 )
 from stepscope.frameworks.torch.dialect.collectors import (
@@ -25,7 +25,7 @@ from stepscope.frameworks.torch.dialect.collectors import (
     configs_of,
     sync_events_wanted,
 )
-from stepscope.frameworks.torch.dialect.columns import Fields
+from stepscope.frameworks.torch.dialect.event_columns import Fields
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
 from stepscope.frameworks.torch.dialect.options import (
     checked_config,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from stepscope.record.options import RecordOptions
     from stepscope.record.source import Source
 
-# Options that torch's files tell of: some of their readers look there for what to expect.
-_TOLD_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+# Options that torch's files state, as some of their readers expect.
+_OPTIONS_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
 class LowLevelProfile(ProfileResults):
@@ -110,7 +110,7 @@ class LowLevelProfile(ProfileResults):
         self.profiling_start_time_ns = self.profiling_end_time_ns = 0
         self.mem_tl: object | None = None
         if self._in_place_of_torch and with_stack is True:
-            with_stack = StackMode.ALL_CALLS  # as torch: also what libraries call
+            with_stack = StackMode.ALL_CALLS  # torch also records what libraries call
         options = record_options(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -119,8 +119,10 @@ class LowLevelProfile(ProfileResults):
             with_modules=with_modules,
             record_annotations=record_annotations,
             record_workers=record_workers,
-            # An empty list of kinds of events: none of the group.
-            activities={each for each in chosen if self.activity_filters.get(each, True)},
+            # An empty list of kinds turns the group off.
+            activities={
+                activity for activity in chosen if self.activity_filters.get(activity, True)
+            },
         ).but(
             torch_collector=torch_collector,
             named_as_torch=self._in_place_of_torch,
@@ -131,12 +133,12 @@ class LowLevelProfile(ProfileResults):
         sources = self._sources(options, memory_limit, settings)
         recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)
         super().__init__(recorder, custom_trace_id_callback, with_flops=with_flops)
-        self._metadata |= {name: 1 for name in _TOLD_IN_FILES if getattr(self, name)}
+        self._metadata |= {name: 1 for name in _OPTIONS_IN_FILES if getattr(self, name)}
 
     def _choose(
         self, activities: Iterable[Any] | None, use_cuda: bool | None
     ) -> tuple[list[Any], set[ProfilerActivity]]:
-        """Return what was given of activities, and what is recorded by it."""
+        """Return the given activities, and those of them that are recorded."""
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
         wanted = None if activities is None else list(activities)
         chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
@@ -147,7 +149,7 @@ class LowLevelProfile(ProfileResults):
         return wanted or [], chosen
 
     def _follow(self, settings: Mapping[str, Any]) -> None:
-        """Show results as torch's experimental config has it."""
+        """Apply torch's experimental config to how results are shown."""
         self._trace_only = bool(settings.get("trace_only"))
         self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
         if self._in_place_of_torch:
@@ -158,7 +160,7 @@ class LowLevelProfile(ProfileResults):
     def _sources(
         self, options: RecordOptions, limit: MemoryLimit | None, settings: Mapping[str, Any]
     ) -> list[Source]:
-        """Return what is recorded, and who tells torch's observers of it."""
+        """Return the sources, with those that inform torch's observers."""
         sources = make_sources(options, limit)
         if settings.get("record_python_gc_info"):
             sources.append(GcPauses(0, name="Python GC"))
@@ -224,7 +226,7 @@ class LowLevelProfile(ProfileResults):
         return stats
 
     def _add_distributed_info(self) -> None:
-        """Keep what is known of the process groups with the trace."""
+        """Store the description of the process groups with the trace."""
         self.profiling_start_time_ns = time.perf_counter_ns()
         self._switches = replace(SWITCHES)
         info = self._get_distributed_info()
@@ -232,7 +234,7 @@ class LowLevelProfile(ProfileResults):
             self._metadata["distributedInfo"] = info
 
     def _get_distributed_info(self) -> dict[str, Any] | None:
-        """Return torch's description of the process groups; None where there are none."""
+        """Return torch's description of the process groups; None if there are none."""
         return distributed_info()
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
@@ -242,7 +244,7 @@ class LowLevelProfile(ProfileResults):
         kept. Without a recording, nothing happens.
         """
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
-        chosen = {known_activity(each) for each in activities}
+        chosen = {as_activity(activity) for activity in activities}
         if ProfilerActivity.CPU in chosen:
             if enable:
                 self._recorder.resume()
@@ -251,24 +253,24 @@ class LowLevelProfile(ProfileResults):
 
 
 def _us(ns: int) -> int:
-    """Return whole µs; what took any time took one at least."""
+    """Return whole µs, at least one for any time but 0."""
     return max(ns // 1000, 1) if ns else 0
 
 
 def _check_names(given: Iterable[str]) -> None:
-    """Refuse a misspelled argument, with the one that was meant."""
-    known = known_options()
+    """Reject a misspelled argument, and suggest the one that was meant."""
+    options = known_options()
     for name in given:
-        if name in known:
+        if name in options:
             continue
         parameters = inspect.signature(LowLevelProfile.__init__).parameters
         meant = get_close_matches(name, [*parameters, "schedule", "on_trace_ready"], 1, 0.75)
-        if meant:  # else who makes the sources lists all options
+        if meant:  # otherwise make_sources lists all options
             raise TypeError(f"{name!r} is not a recording option; did you mean {meant[0]!r}?")
 
 
 def _check(limit: Any, keep: Any, collector: Any) -> None:
-    """Refuse arguments that would fail, or do nothing, only later."""
+    """Reject arguments that would fail, or do nothing, only later."""
     if limit is not None and not isinstance(limit, MemoryLimit):
         raise TypeError(
             f"memory_limit={shown(limit)}: give a MemoryLimit, such as MemoryLimit(512 << 20)"
@@ -279,7 +281,7 @@ def _check(limit: Any, keep: Any, collector: Any) -> None:
             "Keep.NEWEST is for MemoryLimit(bytes, Keep.NEWEST)"
         )
     if not isinstance(collector, TorchCollector):
-        choices = ", ".join(f"TorchCollector.{each.name}" for each in TorchCollector)
+        choices = ", ".join(f"TorchCollector.{collector.name}" for collector in TorchCollector)
         raise TypeError(f"torch_collector={shown(collector)}: give one of {choices}")
 
 

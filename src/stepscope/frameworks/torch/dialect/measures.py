@@ -11,7 +11,7 @@ from stepscope.frameworks.torch.dialect.table import time_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.averages import Averages
-    from stepscope.frameworks.torch.dialect.columns import EventColumns
+    from stepscope.frameworks.torch.dialect.event_columns import EventColumns
     from stepscope.trace.model import Trace
 
 
@@ -48,7 +48,6 @@ class Measures:
     __slots__ = ("_columns", "_index", "_rows")
 
     def __init__(self, columns: EventColumns, rows: Averages, index: int) -> None:
-        """Look at one row."""
         self._columns = columns
         self._rows = rows
         self._index = index
@@ -81,24 +80,20 @@ class Measures:
     self_cuda_memory_usage = _renamed("self_cuda_memory_usage", "self_device_memory_usage")
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both are views of the same row."""
         if not isinstance(other, Measures):
             return NotImplemented
         return self._rows is other._rows and self._index == other._index
 
     def __hash__(self) -> int:
-        """Agree with equality."""
         return hash((id(self._rows), self._index))
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class of that name where it is in use: its own code asks for it."""
         util = sys.modules.get("torch.autograd.profiler_util")
-        found: type = getattr(util, type(self).__name__, type(self))
-        return found
+        torch_class: type = getattr(util, type(self).__name__, type(self))
+        return torch_class
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it is a view of."""
         return type(self)._of, (self._columns, self._rows, self._index)
 
     @classmethod
@@ -109,12 +104,10 @@ class Measures:
 
     @property
     def key(self) -> str:
-        """Return the name under which averages group it."""
         return self._rows.key[self._index]
 
     @property
     def count(self) -> int:
-        """Return the number of events."""
         return int(self._rows.count[self._index])
 
     @property
@@ -129,27 +122,27 @@ class Measures:
 
     @property
     def device_time_total(self) -> float:
-        """Return the time on the device, that of what children launched included."""
+        """Return the time on the device, including what children launched."""
         return int(self._rows.device_ns[self._index]) / 1000
 
     @property
     def self_device_time_total(self) -> float:
-        """Return the time on the device, that of what children launched excluded."""
+        """Return the time on the device, excluding what children launched."""
         return int(self._rows.self_device_ns[self._index]) / 1000
 
     @property
     def cpu_time(self) -> float:
-        """Return the host time of one event, on average."""
+        """Return the average time on the host."""
         return self.cpu_time_total / self.count
 
     @property
     def device_time(self) -> float:
-        """Return the device time of one event, on average."""
+        """Return the average time on the device."""
         return self.device_time_total / self.count
 
     @property
     def flops_per_second(self) -> float:
-        """Return the FLOP/s of the calls: in device time where there is any, else in host time."""
+        """Return the FLOP/s of the calls, by device time if there is any, else by host time."""
         ns = self._rows.device_ns[self._index] or self._rows.cpu_ns[self._index]
         return self.flops * 1e9 / int(ns) if ns else 0.0
 
@@ -165,12 +158,11 @@ class Measures:
 
     @property
     def use_device(self) -> str | None:
-        """Return the name of the device whose work was recorded, None without one."""
+        """Return the name of the device whose work was recorded, or None."""
         return self._columns.use_device
 
     @property
     def device_type(self) -> Any:
-        """Return where it ran."""
         return self._columns.device_type(bool(self._rows.is_device[self._index]))
 
     @property

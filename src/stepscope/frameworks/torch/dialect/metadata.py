@@ -10,10 +10,9 @@ from stepscope.trace.strings import valid_value
 
 
 class Metadata:
-    """Kept whenever it is given, and written with every export from then on."""
+    """Metadata of a profiler: kept when given, and written with every export from then on."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._metadata: dict[str, Any] = {}
         self._presets: dict[str, str] = {}
 
@@ -50,7 +49,7 @@ class Metadata:
 
     @property
     def preset_metadata(self) -> dict[str, str]:
-        """Return what preset_metadata_json() was given, or may be given here."""
+        """Return the values given to preset_metadata_json(); users may add to them."""
         return self._presets
 
 

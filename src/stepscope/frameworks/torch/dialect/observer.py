@@ -13,7 +13,7 @@ _ENVIRONMENT = "ENABLE_PYTORCH_EXECUTION_TRACE"
 
 
 class TraceObserver(Protocol):
-    """What a profiler starts and stops with itself; torch's ExecutionTraceObserver is one."""
+    """An observer that a profiler starts and stops; torch's ExecutionTraceObserver is one."""
 
     def start(self) -> object:
         """Begin to observe."""
@@ -22,11 +22,11 @@ class TraceObserver(Protocol):
         """End observing."""
 
     def cleanup(self) -> object:
-        """Finish the output; the profiler's block has ended."""
+        """Finish the output after the profiler's block."""
 
 
 class _ObserverType(type):
-    """Makes torch's own observers, and knows them for its instances."""
+    """Creates torch's own observers, and accepts them as its instances."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return _torch_observer()(*args, **kwargs)
@@ -57,7 +57,7 @@ def _torch_observer() -> Any:
 
 
 def observer_of_environment() -> TraceObserver | None:
-    """Return the observer that torch's environment variable asks for."""
+    """Return the observer that torch's environment variable requests."""
     if os.environ.get(_ENVIRONMENT, "0") != "1":
         return None
     from torch.profiler import ExecutionTraceObserver as Observer
@@ -67,22 +67,18 @@ def observer_of_environment() -> TraceObserver | None:
 
 
 class ObserverSource(Source):
-    """An observer as a source: it sees what is recorded, and keeps it for itself."""
+    """Runs an observer, which keeps what it sees to itself."""
 
     name = "observer"
 
     def __init__(self, observer: TraceObserver) -> None:
-        """Take an observer that is ready to start."""
         self._observer = observer
 
     def start(self) -> None:
-        """Start it."""
         self._observer.start()
 
     def stop(self) -> None:
-        """Stop it."""
         self._observer.stop()
 
     def describe(self) -> str:
-        """Say what it is."""
         return type(self._observer).__name__

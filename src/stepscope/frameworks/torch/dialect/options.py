@@ -28,7 +28,7 @@ def record_options(
     record_workers: bool = False,
     activities: Collection[ProfilerActivity] = (ProfilerActivity.CPU,),
 ) -> RecordOptions:
-    """Return what the sources need to know; operations are counted from shapes, as in torch."""
+    """Return the options of sources; operations are counted from shapes, as in torch."""
     shapes, flops = flag("record_shapes", record_shapes), flag("with_flops", with_flops)
     return RecordOptions(
         shapes=shapes or flops,
@@ -43,7 +43,7 @@ def record_options(
 
 
 def stack_mode(with_stack: Any) -> StackMode:
-    """Return what ``with_stack`` means: True is torch's, a timeline of all Python calls."""
+    """Convert ``with_stack``: True is torch's, a timeline of all Python calls."""
     if isinstance(with_stack, StackMode):
         return with_stack
     if isinstance(with_stack, str):
@@ -78,11 +78,11 @@ class ExperimentalConfig:
     custom_profiler_config: str = ""
 
 
-_HARMLESS = {*(each.name for each in fields(ExperimentalConfig)[:9]), SYNC_EVENTS}
+_HARMLESS = {*(field.name for field in fields(ExperimentalConfig)[:9]), SYNC_EVENTS}
 
 
 def warn_of_ignored(config: object) -> None:
-    """Name in one warning all fields of an experimental config that have no effect here."""
+    """Warn once about all fields of an experimental config that have no effect here."""
     ignored = [key for key, value in settings_of(config).items() if value and key not in _HARMLESS]
     if ignored:
         warn_user(
@@ -92,7 +92,7 @@ def warn_of_ignored(config: object) -> None:
 
 
 def checked_config(config: Any, *, with_stack: bool) -> Any:
-    """Return the config with what cannot be had together turned off, and warn of that."""
+    """Return the config without options that exclude each other, and warn about them."""
     warn_of_ignored(config)
     if not with_stack or not settings_of(config).get("trace_only"):
         return config
@@ -116,12 +116,12 @@ def settings_of(config: Any) -> Mapping[str, Any]:
             f"experimental_config={shown(config)}: give an ExperimentalConfig, torch's or ours"
         )
     if isinstance(config, ExperimentalConfig):
-        return {each.name: getattr(config, each.name) for each in fields(config)}
+        return {field.name: getattr(config, field.name) for field in fields(config)}
     if hasattr(config, "keys"):
         return dict(config)
     state = config.__getstate__() if hasattr(type(config), "__setstate__") else None
     if isinstance(state, tuple):
-        # torch's hides most of its fields: they come out in the order of its constructor.
+        # torch's config hides most fields: they are in the order of its constructor.
         signature = (type(config).__init__.__doc__ or "").partition("\n")[0]
         names = re.findall(r", (\w+): ", signature)
         return dict(zip(names, state, strict=False))

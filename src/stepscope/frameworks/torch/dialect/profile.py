@@ -17,7 +17,6 @@ from stepscope.record.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
     from stepscope.record.limits import Last, MemoryLimit
@@ -116,17 +115,10 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self._session.stop()
 
     def __enter__(self) -> Self:
-        """Start."""
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop; an exception goes on after the trace was delivered."""
+    def __exit__(self, *_: object) -> None:
         try:
             self.stop()
         finally:
@@ -136,8 +128,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
                 self.execution_trace_observer.cleanup()
 
     def __call__(self, function: _F) -> _F:
-        """Decorate a function: each call is one run."""
-
         @functools.wraps(function)
         def profiled(*args: Any, **kwargs: Any) -> Any:
             with self:
@@ -145,7 +135,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
         return profiled  # type: ignore[return-value]
 
-    # torch has these as plain attributes, and some callers set them.
+    # Plain attributes in torch, which some callers set.
 
     @property
     def step_num(self) -> int:
@@ -186,7 +176,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return {pair: list(moves) for pair, moves in self._session.transitions.items()}
 
     def _step_range(self, name: str) -> Any:
-        """Return the range of a step: one that an observer of torch's sees where there is one."""
+        """Return the range of a step, a range of torch's if an observer is to see it."""
         if self.execution_trace_observer is not None and "torch" in sys.modules:
             return sys.modules["torch"].autograd.profiler.record_function(name)
         return record_function(name)

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from stepscope.arguments import file_path, function, text_or_none, whole
 from stepscope.background import EXPORTS, LARGE
 from stepscope.frameworks.torch.dialect.as_torch import (
+    export_as_torch,
+    export_chrome,
+    export_html,
     with_adjusted_steps,
     with_function_ids,
     with_scripts,
 )
-from stepscope.frameworks.torch.dialect.columns import Fields
-from stepscope.frameworks.torch.dialect.events import AverageList, EventList
-from stepscope.frameworks.torch.dialect.exports import export_as_torch, export_chrome, export_html
+from stepscope.frameworks.torch.dialect.event_columns import Fields
+from stepscope.frameworks.torch.dialect.event_lists import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.dialect.metadata import Metadata
 from stepscope.frameworks.torch.live_objects import TorchObjects
-from stepscope.frameworks.torch.source import WhenImported
 from stepscope.frameworks.torch.switches import Switches, as_switched
+from stepscope.frameworks.torch.torch_source import TorchSource
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
 
@@ -42,12 +44,12 @@ if TYPE_CHECKING:
 
 _Source = TypeVar("_Source", bound="Source")
 
-# torch's own, which who gives a timeout listens to.
+# torch's own logger: users of the timeout listen to it.
 _LOGGER = logging.getLogger("torch.autograd.profiler")
 
 
 class ProfileResults(Metadata):
-    """The results of a recorder's last cycle, and what the user adds to them."""
+    """The results of a recorder's last cycle, and the user's metadata."""
 
     def __init__(
         self,
@@ -56,19 +58,18 @@ class ProfileResults(Metadata):
         *,
         with_flops: bool = False,
     ) -> None:
-        """Look at a recorder that has not recorded yet."""
         super().__init__()
         self.with_flops = with_flops
         self.set_custom_trace_id_callback(custom_trace_id_callback)
         self._recorder = recorder
-        self._trace_id: str | None = None  # as long as nothing was prepared
+        self._trace_id: str | None = None  # None until something was prepared
         self._stats_of_cycle = ProfilerStats()
         self._switches = Switches()
         self._inner: Inner | None = None
-        # Made of the trace that stands beside it.
+        # Each is cached together with the trace that it was made from.
         self._events: tuple[Trace | None, EventList] | None = None
         self._kineto: tuple[Trace | None, KinetoResults] | None = None
-        self._report: Path | None = None  # where export_html wrote last
+        self._report: Path | None = None  # the last file of export_html
 
     @property
     def trace(self) -> Trace:
@@ -81,7 +82,7 @@ class ProfileResults(Metadata):
         return self._handed_over()()
 
     def _handed_over(self) -> Callable[[], Trace]:
-        """Return what makes the trace of the last cycle, also while the next is recorded."""
+        """Return a function that makes the last cycle's trace, also while the next is recorded."""
         cycle = self._recorder.cycle
         assert cycle is not None, f"the profiler has no results: {self._why_nothing()}"
         metadata = {**self._metadata, "trace_id": self._trace_id}
@@ -99,17 +100,14 @@ class ProfileResults(Metadata):
 
     @property
     def writes_beside(self) -> bool:
-        """Tell whether the last cycle is so large that our own handlers write beside the program.
-
-        Nobody is to wait for it, and a small one is written in a moment.
-        """
+        """Tell whether the last cycle is so large that handlers write it in the background."""
         cycle = self._recorder.cycle
         return cycle is not None and len(cycle) >= LARGE
 
     @property
     def _tensor_notes(self) -> TensorNotes | None:
         """What the bridge noted of the last cycle."""
-        source = self._source_of(WhenImported)
+        source = self._source_of(TorchSource)
         return None if source is None else source.tensor_notes
 
     @property
@@ -118,10 +116,10 @@ class ProfileResults(Metadata):
         return None if source is None else source.objects
 
     def _source_of(self, kind: type[_Source]) -> _Source | None:
-        return next((each for each in self._recorder.sources if isinstance(each, kind)), None)
+        return next((source for source in self._recorder.sources if isinstance(source, kind)), None)
 
     def _kineto_results(self) -> KinetoResults | None:
-        """Return the last cycle as torch's own tools read it; None before its end."""
+        """Return the last cycle in the form that torch's own tools read; None before its end."""
         from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
         if self._recorder.active or self._recorder.trace is None:
@@ -139,7 +137,7 @@ class ProfileResults(Metadata):
         return self._kineto[1]
 
     def _memory_profile(self) -> Any:
-        """Return torch's own analysis of memory; needs torch, shapes, memory and stacks."""
+        """Return torch's own memory analysis; needs torch, shapes, memory and stacks."""
         from torch.profiler._memory_profiler import MemoryProfile
 
         required = ("record_shapes", "profile_memory", "with_stack")
@@ -169,7 +167,7 @@ class ProfileResults(Metadata):
         )
 
     def _warn_of_cleared(self) -> None:
-        """Say that the results of the cycle before are gone, where torch says so."""
+        """Warn that the previous cycle's results are gone, if torch does."""
 
     def _write(
         self,
@@ -179,7 +177,7 @@ class ProfileResults(Metadata):
         *,
         background: bool,
     ) -> None:
-        """Write the last cycle into a file, now or beside the program."""
+        """Write the last cycle into a file, now or in the background."""
         self._check_finished(what)
         finished = self._handed_over()
         if background:
@@ -226,10 +224,10 @@ class ProfileResults(Metadata):
             )
         if self._recorder.active:
             return EventList(self.trace, with_flops=self.with_flops)
-        if self._recorder.cycle is None:  # one was begun, and cut short before it recorded
+        if self._recorder.cycle is None:  # a cycle was begun and cut short before it recorded
             assert not self._recorder.is_parents, f"no events in a child: {self._why_nothing()}"
             return EventList(empty_trace(), with_flops=self.with_flops)
-        if self.post_processing_timeout_s == 0:  # nobody can be quicker; all else takes no time
+        if self.post_processing_timeout_s == 0:  # only 0 s is too short: results take no other time
             _LOGGER.warning("Post-processing timed out after 0 s; partial results: no events")
             return EventList(empty_trace(), with_flops=self.with_flops)
         if self._events is None or self._events[0] is not self._recorder.trace:
@@ -251,7 +249,7 @@ class ProfileResults(Metadata):
     _shows_overloads = True
     _fields = Fields.ALL
     _adjusts_steps = False
-    _in_place_of_torch = False  # whether it was made by a name of torch's: see patch_torch()
+    _in_place_of_torch = False  # created under a name of torch's, see patch_torch()
     post_processing_timeout_s: float | None = None
 
     def _warn_of_nothing(self, what: str) -> None:
@@ -269,11 +267,11 @@ class ProfileResults(Metadata):
         self._check_initialized("key_averages")
         self._warn_of_nothing("key_averages")
         events = self._made_events()
-        found = events.key_averages(
+        averages = events.key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
         )
         events.warn_of_missing(shapes=group_by_input_shape, frames=group_by_stack_n)
-        return found
+        return averages
 
     def module_table(self, depth: int | None = None) -> ModuleTable:
         """Return the last cycle summed up by module, needs ``with_modules=True``.
@@ -283,12 +281,12 @@ class ProfileResults(Metadata):
         from stepscope.analysis.host.modules import module_table
 
         self._warn_of_nothing("module_table")
-        found = module_table(self.trace, None if depth is None else whole("depth", depth))
-        if not any(found.model) and len(self.trace):
+        modules = module_table(self.trace, None if depth is None else whole("depth", depth))
+        if not any(modules.model) and len(self.trace):
             warn_user(
                 "module_table(): no call of a module was recorded; record with with_modules=True"
             )
-        return found
+        return modules
 
     def export_chrome_trace(
         self,
@@ -348,14 +346,12 @@ class ProfileResults(Metadata):
         self._report = Path(path).absolute()
 
     def __reduce__(self) -> NoReturn:
-        """Say what to pickle instead."""
         raise TypeError(
             "a profiler cannot be copied or pickled: it records this process; pickle prof.trace or "
             "prof.key_averages(), or prof.trace.save(path)"
         )
 
     def _repr_html_(self) -> str:
-        """Return the overview of the last cycle for a notebook."""
         from stepscope.report.notebook import nothing_html
 
         if self._trace_id is None or self._recorder.active or self._recorder.trace is None:
@@ -372,7 +368,7 @@ class ProfileResults(Metadata):
         """Return None: Stepscope has its own collector, and nothing that is pending."""
 
 
-# What each does, in the words of torch's errors.
+# The actions, in the words of torch's errors.
 _DOING = {
     "events": "accessing events",
     "key_averages": "getting key averages",

@@ -34,19 +34,18 @@ _FLOPS_UNITS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How much of the averages to show, and how wide."""
+    """Which averages to show, and how wide."""
 
     sort_by: str | None = None
-    row_limit: int = 100  # negative: all rows
+    row_limit: int = 100  # negative for all rows
     max_source_width: int | None = 75
     max_name_width: int | None = 55
     max_shapes_width: int | None = 80
     header: str | None = None
     top_level_only: bool = False
-    time_unit: str | None = None  # None: each time in the unit that suits it
+    time_unit: str | None = None  # None: the unit that suits each time
 
     def __post_init__(self) -> None:
-        """Reject what cannot be shown."""
         whole("row_limit", self.row_limit, "-1 for all rows")
         for name, width in (
             ("max_src_column_width", self.max_source_width),
@@ -69,7 +68,7 @@ class _Column:
     header: str
     width: int
     cell: Callable[[int], str]
-    is_source: bool = False  # on the left of its column, and a line a frame
+    is_source: bool = False  # left-aligned, with a line per frame
 
 
 def table(
@@ -79,7 +78,7 @@ def table(
     device: str | None = None,
     losses: Losses | None = None,
 ) -> str:
-    """Lay the averages out as text; empty when there are none."""
+    """Format the averages as text; empty if there are none."""
     layout = layout or Layout()
     order = sorted_rows(rows, layout.sort_by)
     if not len(rows):
@@ -110,7 +109,7 @@ def table(
 def table_cells(
     rows: Averages, layout: Layout, *, device: str | None = None
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the headings and cells of the table, for those who lay it out themselves."""
+    """Return the headings and cells of the table, for another layout."""
     order = sorted_rows(rows, layout.sort_by)[: layout.row_limit if layout.row_limit >= 0 else None]
     columns = _columns(rows, layout, device) if len(rows) else []
     cells = [tuple(column.cell(row) for column in columns) for row in order.tolist()]
@@ -126,14 +125,14 @@ def time_text(us: float, unit: str | None = None) -> str:
 
 def size_text(size: int) -> str:
     """Return bytes with their unit, the largest in which they are at least one."""
-    for unit, one in _BYTES_PER_UNIT.items():
-        if abs(size) >= one:
-            return f"{size / one:.2f} {unit}"
+    for unit, unit_bytes in _BYTES_PER_UNIT.items():
+        if abs(size) >= unit_bytes:
+            return f"{size / unit_bytes:.2f} {unit}"
     return f"{size} B"
 
 
 def sorted_rows(rows: Averages, sort_by: str | None) -> NDArray[np.intp]:
-    """Return row indices, the largest first, ties in their old order; unsorted for None."""
+    """Return row indices, the largest first; ties, and all rows for None, keep their order."""
     if sort_by is None:
         return np.arange(len(rows))
     column = sort_by
@@ -149,7 +148,7 @@ def sorted_rows(rows: Averages, sort_by: str | None) -> NDArray[np.intp]:
 
 
 def _ranks(labels: Labels[str] | None) -> Int64 | None:
-    """Return a number a row that orders rows as their texts do."""
+    """Return a number per row that sorts rows by their text."""
     if labels is None:
         return None
     rank = np.empty(len(labels.texts), np.int64)
@@ -169,7 +168,7 @@ _SORT_COLUMNS: dict[str, Callable[[Averages], Int64 | NDArray[np.float64] | None
     "name": lambda rows: _ranks(rows.key),
     "input_shapes": lambda rows: _ranks(rows.input_shapes),
     "overload_name": lambda rows: _ranks(rows.overload_name),
-    # None where it was not recorded: every row has the same, none.
+    # None if not recorded: all rows are equal then.
     "cpu_memory_usage": lambda rows: rows.cpu_bytes,
     "self_cpu_memory_usage": lambda rows: rows.self_cpu_bytes,
     "device_memory_usage": lambda rows: rows.device_bytes,
@@ -201,7 +200,7 @@ def _cpu_columns(rows: Averages, unit: str | None) -> list[_Column]:
     total_ns = rows.total_self_cpu_ns
 
     def total_share(row: int) -> str:
-        # What ends on another thread overlaps its own thread's work: no share of it.
+        # Its end on another thread overlaps this thread's work, so it has no share of it.
         return "0" if rows.is_async[row] else _share(rows.cpu_ns[row], total_ns)
 
     return [
@@ -262,7 +261,7 @@ def _source_column(stacks: Labels[tuple[str, ...]], limit: int | None) -> _Colum
 
 
 def _source_text(frame: str, width: int) -> str:
-    """Cut a frame at its start: the file's name, the line and the function are at its end."""
+    """Cut a frame at its start: its end has the file's name, the line and the function."""
     frame = printable(frame)
     if len(frame) <= width:
         return frame
@@ -271,7 +270,7 @@ def _source_text(frame: str, width: int) -> str:
 
 
 def _row_cells(rows: Averages, row: int, columns: list[_Column]) -> Iterator[list[str]]:
-    """Yield the line of a row; with sources, a line for each other frame, and an empty one."""
+    """Yield the cells of a row; with sources, a line per further frame and an empty line follow."""
     yield [column.cell(row) for column in columns]
     source = next((column for column in columns if column.is_source), None)
     if source is None or rows.stack is None:
@@ -300,7 +299,7 @@ def _shapes_column(shapes: Labels[str], limit: int | None) -> _Column:
 
 def _shortened(text: str, limit: int | None) -> str:
     text = printable(text)
-    # torch marks a text as cut when only its padding was; so do we, to the character.
+    # torch marks a text as cut even if only its padding was; so do we, to be equal.
     if limit is None or len(text) < limit - 3:
         return text
     return text[: max(limit - 3, 0)] + "..."

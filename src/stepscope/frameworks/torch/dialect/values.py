@@ -28,7 +28,7 @@ class Interval:
 
 
 def scalar_value(text: Any) -> Any:
-    """Return what torch wrote for a scalar input: a number, a truth value, a list, or nothing."""
+    """Parse torch's text of a scalar input: a number, a truth value, a list, or nothing."""
     if text == "":
         return None
     try:
@@ -42,7 +42,7 @@ def scalar_value(text: Any) -> Any:
 
 
 def number(text: str) -> int:
-    """Return a process, thread, device or stream as a number; foreign traces hold words too."""
+    """Convert a process, thread, device or stream to a number; -1 for words of foreign traces."""
     try:
         return int(text)
     except ValueError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # --- elementwise, softmax, losses ---
 
 _ELEMENTWISE: tuple[tuple[int, int, str], ...] = (
-    # how many inputs are broadcast together; operations an element; the operators
+    # number of broadcast inputs, operations per element, operators
     (
         1,
         1,
@@ -64,7 +64,7 @@ def _sum(inputs: Inputs) -> int:
 
 
 def _each(operands: int, cost: int, inputs: Inputs) -> int:
-    """Count an operator on lists of tensors; what is no list is one scalar for all."""
+    """Count an operator on lists of tensors; a scalar applies to every tensor."""
     lists = [inputs.shapes(0)]
     for index in range(1, _there(inputs, operands)):
         others = inputs.dims[index]
@@ -78,7 +78,7 @@ def _each_sum(inputs: Inputs) -> int:
 
 
 def _has_factor(inputs: Inputs, index: int) -> bool:
-    """Return whether a factor is given and not one."""
+    """Tell whether a factor is given and not one."""
     if index >= len(inputs.concrete):
         return False
     text = str(inputs.concrete[index])
@@ -94,7 +94,7 @@ def _are_shapes(values: list[object]) -> bool:
 
 
 def broadcast(shapes: list[Shape] | tuple[Shape, ...]) -> list[int]:
-    """Return the sizes of what comes out when all of them are stretched to fit each other."""
+    """Return the broadcast shape; raise ValueError if the shapes do not fit."""
     rank = max(len(shape) for shape in shapes)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     result = []
@@ -134,7 +134,7 @@ def _norm(weight: int, bias: int, inputs: Inputs) -> int:
 
 
 def _batch_norm(inputs: Inputs) -> int:
-    cost = 6 if inputs.flag(5) else 2  # known statistics need not be computed
+    cost = 6 if inputs.flag(5) else 2  # known statistics are not computed
     return (cost + inputs.is_given(1) + inputs.is_given(2)) * prod(inputs.shape(0))
 
 
@@ -177,7 +177,7 @@ def _whole_batch_norm_backward(inputs: Inputs) -> int:
 
 
 def _pool(rank: int, dilation: int | None, ceil_mode: int, inputs: Inputs) -> int:
-    """Count one operation for each element that an output looks at."""
+    """Count one operation per element that an output depends on."""
     outer, sizes = _split(inputs.shape(0), rank)
     kernel = inputs.integers(1, rank)
     stride = inputs.integers(2, rank) if inputs.has_words(2) else kernel
@@ -214,7 +214,7 @@ def _adaptive_avg_pool_backward(rank: int, inputs: Inputs) -> int:
 
 
 def adaptive_windows(sizes: Shape, places: Shape) -> int:
-    """Return how many elements all windows hold: neighbours share one where they do not divide."""
+    """Return the number of elements in all windows; neighbours overlap if sizes do not divide."""
     if min(places) < 1:
         raise ValueError(f"output {places}")
     return prod(n + m - gcd(n, m) for n, m in zip(sizes, places, strict=True))

@@ -38,7 +38,7 @@ def _bmm(first: int, inputs: Inputs) -> int:
 
 
 def _grouped(inputs: Inputs) -> int:
-    """Count products in groups (of experts), of which every row or column is in one."""
+    """Count products in groups (of experts); every row or column is in one group."""
     left, right = inputs.shape(0), inputs.shape(1)
     (*groups, m, k), (*others, k2, n) = left, right
     both = _same(groups[0], others[0]) if groups and others else 1
@@ -71,7 +71,7 @@ def _linear(inputs: Inputs) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a convolution operator takes what decides the size of its output."""
+    """The positions of a convolution operator's arguments that decide the size of its output."""
 
     stride: int
     padding: int
@@ -79,7 +79,7 @@ class _Layout:
 
 
 def _spatial(image: Shape, weight: Shape) -> tuple[int, Shape]:
-    """Return the batch and the sizes after the channels; the batch may be left out."""
+    """Return the batch and the sizes after the channels; the batch may be missing."""
     if len(weight) < 3 or len(image) not in {len(weight), len(weight) - 1}:
         raise ValueError(f"image {image}, weight {weight}")
     has_batch = len(image) == len(weight)
@@ -87,9 +87,9 @@ def _spatial(image: Shape, weight: Shape) -> tuple[int, Shape]:
 
 
 def _convolution(layout: _Layout, inputs: Inputs) -> int:
-    """Count a product for each element of the weight at each place of the output."""
+    """Count a product per element of the weight and position of the output."""
     if inputs.is_complex(0):
-        return 0  # it is made of three real ones, which count
+        return 0  # the three real convolutions that it consists of count instead
     weight = inputs.shape(1)
     batch, sizes = _spatial(inputs.shape(0), weight)
     rank = len(sizes)
@@ -107,7 +107,7 @@ def _convolution(layout: _Layout, inputs: Inputs) -> int:
 
 
 def _transposed(inputs: Inputs) -> int:
-    """Count a product for each element of the weight at each place of the input."""
+    """Count a product per element of the weight and position of the input."""
     if inputs.is_complex(0):
         return 0
     weight = inputs.shape(1)
@@ -122,7 +122,7 @@ def _any_convolution(inputs: Inputs) -> int:
 
 
 def _convolution_backward(inputs: Inputs) -> int:
-    """Count the forward's products once for the image's gradient, once for the weight's."""
+    """Count the forward's products once per gradient: the image's and the weight's."""
     gradient, image, weight = (inputs.shape(index) for index in range(3))
     batch, sizes = _spatial(image if inputs.flag(7) else gradient, weight)
     wants_image, wants_weight, _ = inputs.flags(10, 3)
@@ -133,14 +133,14 @@ def _convolution_backward(inputs: Inputs) -> int:
 
 
 def _attention(first: int, products: tuple[int, int], inputs: Inputs) -> int:
-    """Count an operator; its tensors are batch, heads, length, depth."""
+    """Count an operator whose tensors are batch, heads, length, depth."""
     return _attention_products([inputs.shape(first + i) for i in range(3)], products)
 
 
 def _attention_kernel(first: int, lengths: int, products: tuple[int, int], inputs: Inputs) -> int:
-    """Count a kernel below the operators; its tensors are batch, length, heads, depth."""
+    """Count a kernel of an operator, whose tensors are batch, length, heads, depth."""
     if inputs.is_given(lengths):
-        return 0  # sequences of several lengths in one batch: only their values tell
+        return 0  # lengths differ within a batch, and only the tensors' values tell them
     shapes: list[Shape] = []
     for index in range(first, first + 3):
         batch, length, heads, depth = inputs.shape(index)
@@ -149,7 +149,7 @@ def _attention_kernel(first: int, lengths: int, products: tuple[int, int], input
 
 
 def _attention_products(shapes: list[Shape], products: tuple[int, int]) -> int:
-    """Count so many products as large as query with key, and as weights with value."""
+    """Count so many products of the size of query with key, and of weights with value."""
     (batch, heads, length, depth), (b2, h2, keys, d2), (b3, h3, k3, value_depth) = shapes
     groups = _same(h2, h3)
     if groups < 1 or heads % groups:
@@ -160,12 +160,12 @@ def _attention_products(shapes: list[Shape], products: tuple[int, int]) -> int:
 
 
 _FORWARD = (1, 1)
-_BACKWARD = (3, 2)  # the scores once more; the gradients of query and key; of weights and value
+_BACKWARD = (3, 2)  # the scores again; gradients of query and key; of weights and value
 
 
 # --- recurrent layers ---
 
-_CELLS = {  # torch's number of the cell: how many gates, and their arithmetic an element
+_CELLS = {  # by torch's number of the cell: number of gates, operations per element
     0: (1, 2),  # relu: add, relu
     1: (1, 2),  # tanh: add, tanh
     2: (4, 13),  # lstm: 4 additions, 3 sigmoids, 2 tanhs, 3 products, 1 addition
@@ -174,7 +174,7 @@ _CELLS = {  # torch's number of the cell: how many gates, and their arithmetic a
 
 
 def _recurrent_layer(mode: int, passes: int, inputs: Inputs) -> int:
-    """Count one direction of one layer: input, two weights, then two biases and the state."""
+    """Count one direction of one layer; inputs are input, two weights, two biases and the state."""
     *steps, _ = inputs.shape(0)
     (rows, _), (rows2, hidden) = inputs.shape(1), inputs.shape(2)
     gates, cell = _CELLS[_cell(inputs, mode)]
@@ -185,7 +185,7 @@ def _recurrent_layer(mode: int, passes: int, inputs: Inputs) -> int:
 
 
 def _cudnn_rnn(mode: int, passes: int, inputs: Inputs) -> int:
-    """Count all layers and directions; every matrix among the weights is used at every step."""
+    """Count all layers and directions; every matrix of the weights is used at every step."""
     *steps, _ = inputs.shape(0)
     matrices = [shape for shape in inputs.shapes(1) if len(shape) == 2]
     _, cell = _CELLS[_cell(inputs, mode)]
@@ -205,7 +205,7 @@ def _cell(inputs: Inputs, mode: int) -> int:
 
 
 def _fused_cell(index: int, gates: int, arithmetic: int, inputs: Inputs) -> int:
-    """Count a cell whose matrix products came before; an input holds so many rows a gate."""
+    """Count a cell whose products were counted before; an input has so many rows per gate."""
     batch, rows = inputs.shape(index)
     hidden, rest = divmod(rows, gates)
     if rest:

@@ -30,7 +30,7 @@ _BEGINS_THREAD = re.compile(r"(^|/)threading\.py\(\d+\): _bootstrap$")
 
 
 class _Replay:
-    """What each thread is in, while begins and ends are gone through in the order of time."""
+    """Tracks what each thread is in while begins and ends are replayed by time."""
 
     def __init__(self, count: int, tracks: list[int], forward_tracks: dict[int, int]) -> None:
         self.parents = [NO_PARENT] * count
@@ -60,7 +60,7 @@ class _Replay:
             self._end(heapq.heappop(self._ends)[1])
 
     def _end(self, number: int) -> None:
-        if self._is_over[number]:  # with one around it
+        if self._is_over[number]:  # it ended with the node around it
             return
         track = self._tracks[number]
         inner = self._innermost[track]
@@ -76,16 +76,16 @@ class _Replay:
 
 
 class EventTree:
-    """The slices and allocations of a recording as nodes, by number: slices first."""
+    """The slices and allocations of a recording as numbered nodes, slices first."""
 
     def __init__(
         self, trace: Trace, notes: TensorNotes | None = None, objects: LiveObjects | None = None
     ) -> None:
-        """Look at a trace; what was noted of tensors and modules beside it may be missing."""
+        """``notes`` and ``objects`` are what was noted of tensors and modules beside the trace."""
         self.trace = trace
         self._notes = notes
         self.objects = objects or LiveObjects()
-        self.nodes: dict[int, Any] = {}  # those that were made, by number
+        self.nodes: dict[int, Any] = {}  # by number, those that were made
         self.slices = len(trace.slices)
 
     @cached_property
@@ -94,7 +94,7 @@ class EventTree:
         return np.isin(slices.kind, _SHOWN) & ~self._calls_of_new_threads()
 
     def _calls_of_new_threads(self) -> Any:
-        """Tell which Python calls torch does not see: those of threads that began meanwhile."""
+        """Mark the Python calls that torch does not see: those of threads that began meanwhile."""
         slices, strings = self.trace.slices, self.trace.strings
         calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
         names = {int(name) for name in np.unique(slices.name[calls])}
@@ -106,11 +106,11 @@ class EventTree:
 
     @cached_property
     def parents(self) -> list[int]:
-        """The node around each node, NO_PARENT at the top: as torch finds it.
+        """The node around each node as torch determines it, NO_PARENT at the top.
 
-        What begins is inside of what its thread began last and has not ended. What ends, ends all
-        that its thread has begun since: a range that goes on behind the call that began it (that
-        of ``record_function.__enter__``) is inside of that call, and holds only what else is.
+        A node begins inside the last node that its thread began and has not ended. The end of a
+        node ends all that its thread began since: a range that outlasts the call that began it
+        (that of ``record_function.__enter__``) is inside that call, and contains only what else is.
         """
         trace = self.trace
         tracks = np.concatenate((trace.slices.track, trace.memory.track)).tolist()
@@ -123,7 +123,7 @@ class EventTree:
 
     @cached_property
     def _ends(self) -> list[int | None]:
-        """When each node ended; None for one that nobody ended."""
+        """The end of each node; None if it was never ended."""
         slices = self.trace.slices
         ends: list[int | None] = slices.end_ns.tolist()
         is_open = (slices.flags & SliceFlags.UNFINISHED) != 0
@@ -132,23 +132,23 @@ class EventTree:
         return [*ends, *self.trace.memory.time_ns.tolist()]
 
     def _forward_tracks(self) -> dict[int, int]:
-        """Return the thread of the forward pass, by the backward function: where one has any."""
+        """Return the thread of the forward pass for each backward function that has one."""
         slices = self.trace.slices
-        found = np.flatnonzero((slices.forward_thread != NO_THREAD) & (slices.forward_thread != 0))
-        known = {track.logical_id: number for number, track in enumerate(self.trace.tracks)}
-        threads = zip(found.tolist(), slices.forward_thread[found].tolist(), strict=True)
-        return {row: known[thread] for row, thread in threads if thread in known}
+        rows = np.flatnonzero((slices.forward_thread != NO_THREAD) & (slices.forward_thread != 0))
+        track_of = {track.logical_id: number for number, track in enumerate(self.trace.tracks)}
+        threads = zip(rows.tolist(), slices.forward_thread[rows].tolist(), strict=True)
+        return {row: track_of[thread] for row, thread in threads if thread in track_of}
 
     @cached_property
     def start_ns(self) -> list[int]:
-        """When each node began, on the trace's clock."""
+        """The start of each node, on the trace's clock."""
         times = (self.trace.slices.start_ns, self.trace.memory.time_ns)
-        found: list[int] = np.concatenate(times).tolist()
-        return found
+        start_ns: list[int] = np.concatenate(times).tolist()
+        return start_ns
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
-        """The nodes directly inside each, in the order of time; the top ones under NO_PARENT."""
+        """The nodes directly inside each node, by time; the top ones are under NO_PARENT."""
         inside: dict[int, list[int]] = defaultdict(list)
         for number in self.in_order:
             inside[self.parents[number]].append(number)
@@ -156,7 +156,7 @@ class EventTree:
 
     @cached_property
     def in_order(self) -> list[int]:
-        """All nodes in the order of time, an allocation behind what it is in."""
+        """All nodes by time, allocations after the node that they are in."""
         shown = np.flatnonzero(self._shown).tolist()
         numbers = [*shown, *range(self.slices, self.slices + len(self.trace.memory))]
         return sorted(numbers, key=lambda number: (self.start_ns[number], number))
@@ -170,14 +170,14 @@ class EventTree:
 
     @cached_property
     def notes_of(self) -> dict[int, list[Any]]:
-        """The tensors that operators were called with, by slice."""
+        """The noted tensors of each operator, by slice."""
         return {} if self._notes is None else self._notes.by_row(self.trace)
 
     @cached_property
     def optimizer_of(self) -> dict[int, LiveOptimizer]:
-        """Which optimizer a Python call is the step of."""
-        known = self.objects.optimizers
-        if not known:
+        """The optimizer whose step a Python call is."""
+        optimizers = self.objects.optimizers
+        if not optimizers:
             return {}
         slices, strings = self.trace.slices, self.trace.strings
         end = optimizer_call()
@@ -186,66 +186,66 @@ class EventTree:
             for row in np.flatnonzero(slices.kind == SliceKind.PYTHON)
             if strings[int(slices.name[row])].endswith(end)
         ]
-        if len(known) == 1:
-            return dict.fromkeys(rows, known[0])
+        if len(optimizers) == 1:
+            return dict.fromkeys(rows, optimizers[0])
         starts = [int(slices.start_ns[row]) for row in rows]
-        found = {}
-        for optimizer in known:  # noted right before its first call begins
+        optimizer_of = {}
+        for optimizer in optimizers:  # noted right before its first call begins
             at = bisect_left(starts, optimizer.time_ns)
             if at < len(rows):
-                found[rows[at]] = optimizer
-        return found
+                optimizer_of[rows[at]] = optimizer
+        return optimizer_of
 
     @cached_property
     def ids(self) -> dict[Any, Numbers]:
         """The numbers of tensors and blocks.
 
-        By node for allocations, by node, position and place for operators' tensors, by the live
-        tensor's own address for those of modules and optimizers.
+        The key is the node for allocations; node, position and place for tensors of operators; and
+        ``id()`` of the live tensor for those of modules and optimizers.
         """
         ids = TensorIds()
         memory, strings = self.trace.memory, self.trace.strings
         device_words = {int(i): _device_word(strings[int(i)]) for i in np.unique(memory.device)}
-        found: dict[Any, Numbers] = {}
+        ids_of: dict[Any, Numbers] = {}
         seen: set[int] = set()
         for number in self.in_order:
             if number >= self.slices:
                 row = number - self.slices
                 address, size = int(memory.address[row]), int(memory.size[row])
                 device = device_words[int(memory.device[row])]
-                found[number] = ids.block(address, device, is_freed=size < 0)
+                ids_of[number] = ids.block(address, device, is_freed=size < 0)
             elif self.trace.slices.kind[number] == SliceKind.PYTHON:
-                self._number_live(number, ids, seen, found)
+                self._number_live(number, ids, seen, ids_of)
             else:
                 for position, place, note in tensors_of(self.notes_of.get(number, [])):
                     device = f"{note['device_type']}:{note['device_index']}"
                     tensor = int(note["impl"]), int(note["storage"]), device
-                    found[number, position, place] = ids.tensor(*tensor)
+                    ids_of[number, position, place] = ids.tensor(*tensor)
         ids.finish()
-        return found
+        return ids_of
 
     def _number_live(
-        self, number: int, ids: TensorIds, seen: set[int], found: dict[Any, Numbers]
+        self, number: int, ids: TensorIds, seen: set[int], ids_of: dict[Any, Numbers]
     ) -> None:
         module = self.objects.modules.get(self.trace.name_of(number))
-        held = module or self.optimizer_of.get(number)
-        if held is None or held.address in seen:
+        owner = module or self.optimizer_of.get(number)
+        if owner is None or owner.address in seen:
             return
-        seen.add(held.address)
-        for tensor in _live_tensors(held):
+        seen.add(owner.address)
+        for tensor in _live_tensors(owner):
             device = _device_word(str(tensor.device))
-            found[id(tensor)] = ids.tensor(tensor.impl, tensor.storage, device)
+            ids_of[id(tensor)] = ids.tensor(tensor.impl, tensor.storage, device)
 
 
-def _live_tensors(held: Any) -> Iterator[LiveTensor]:
-    for entry in held.parameters:
+def _live_tensors(owner: Any) -> Iterator[LiveTensor]:
+    for entry in owner.parameters:
         *_, tensor, gradient = entry if isinstance(entry[0], str) else entry[:2]
-        yield from (each for each in (tensor, gradient) if each is not None)
+        yield from (live for live in (tensor, gradient) if live is not None)
         if not isinstance(entry[0], str):
-            yield from (each for _, each in entry[2])
+            yield from (state for _, state in entry[2])
 
 
 def _device_word(name: str) -> str:
-    """Return ``cuda:0`` in the words of the notes about tensors: its kind and its own number."""
+    """Spell ``cuda:0`` as the notes about tensors do: kind number and index."""
     kind, _, index = name.partition(":")
     return f"{device_type_number(kind)}:{index or -1}"

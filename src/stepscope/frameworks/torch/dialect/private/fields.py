@@ -24,18 +24,17 @@ _NO_TENSORS = ("", "Scalar", "ScalarList", "TensorList")
 
 
 def torch_profiler(name: str) -> Any:
-    """Return a class of torch's: whoever has these views has torch."""
+    """Return a class of torch's; users of these views have imported torch."""
     return getattr(sys.modules["torch"]._C._profiler, name)
 
 
 class _View:
-    """Passes for an object of one of torch's classes."""
+    """Passes ``isinstance`` for one of torch's classes."""
 
     torch_class: ClassVar[str]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class, which its tools ask for."""
         return torch_profiler(self.torch_class)  # type: ignore[no-any-return]
 
 
@@ -55,7 +54,6 @@ class TensorMetadata(_View):
         strides: list[int],
         numbers: Numbers,
     ) -> None:
-        """Take all that is known of it."""
         self.impl_ptr = impl
         self.storage_data_ptr = storage or None
         self.device = device
@@ -68,11 +66,9 @@ class TensorMetadata(_View):
 
     @property
     def dim(self) -> int:
-        """Return the number of dimensions."""
         return len(self.sizes)
 
     def __repr__(self) -> str:
-        """Return the facts."""
         return f"<tensor {self.id}: {self.dtype} {self.sizes} on {self.device}>"
 
 
@@ -80,13 +76,11 @@ class _OfSlice(_View):
     tag: ClassVar[str]
 
     def __init__(self, tree: EventTree, number: int) -> None:
-        """Look at one slice of a tree's trace."""
         self._tree = tree
         self._number = number
 
     @property
     def name(self) -> str:
-        """Return its name."""
         return self._tree.trace.name_of(self._number)
 
     @property
@@ -103,7 +97,6 @@ class TorchOp(_OfSlice):
 
     @property
     def overload_name(self) -> str:
-        """Return the operator's overload."""
         trace = self._tree.trace
         return trace.strings[int(trace.slices.overload[self._number])]
 
@@ -114,7 +107,6 @@ class TorchOp(_OfSlice):
 
     @property
     def scope(self) -> Any:
-        """Return what kind of function it is."""
         number = _FUNCTION
         if self._tree.is_backward[self._number]:
             number = _BACKWARD
@@ -124,15 +116,14 @@ class TorchOp(_OfSlice):
 
     @property
     def allow_tf32_cublas(self) -> bool:
-        """Return whether products may use TF32 now."""
         return bool(sys.modules["torch"].backends.cuda.matmul.allow_tf32)
 
     @property
     def inputs(self) -> list[Any]:
-        """Return the tensors, lists of tensors and scalars that it was called with."""
+        """Return the tensors, lists of tensors and scalars of the call."""
         args = self._args
         types = args.get(INPUT_TYPES, [])
-        known = {
+        note_of = {
             (p, i): note for p, i, note in tensors_of(self._tree.notes_of.get(self._number, []))
         }
         inputs: list[Any] = []
@@ -142,17 +133,17 @@ class TorchOp(_OfSlice):
             if kind == "TensorList":
                 pairs = zip(dims, strides, strict=True)
                 inputs.append(
-                    [self._tensor(known, position, i, *pair, "") for i, pair in enumerate(pairs)]
+                    [self._tensor(note_of, position, i, *pair, "") for i, pair in enumerate(pairs)]
                 )
             elif kind in _NO_TENSORS:
                 inputs.append(scalar_value(value) if kind == "Scalar" else None)
             else:
-                inputs.append(self._tensor(known, position, None, dims, strides, kind))
+                inputs.append(self._tensor(note_of, position, None, dims, strides, kind))
         return inputs
 
     def _tensor(  # noqa: PLR0917
         self,
-        known: dict[tuple[int, int | None], Any],
+        note_of: dict[tuple[int, int | None], Any],
         position: int,
         place: int | None,
         dims: list[int],
@@ -160,10 +151,10 @@ class TorchOp(_OfSlice):
         kind: str,
     ) -> TensorMetadata:
         torch = sys.modules["torch"]
-        note = known.get((position, place))
+        note = note_of.get((position, place))
         if note is None:
-            told = element_type(kind)
-            of_type = getattr(torch, told.name if told else "float32")
+            element = element_type(kind)
+            of_type = getattr(torch, element.name if element else "float32")
             strided = torch.strided
             cpu = torch.device("cpu")
             return TensorMetadata(None, None, cpu, of_type, strided, dims, strides, Numbers())
@@ -188,7 +179,6 @@ class PyCall(_OfSlice):
 
     @property
     def callsite(self) -> FrameState:
-        """Return the function."""
         if self.module is None:
             return FrameState(self.name)
         code = sys.modules["torch"].nn.Module.__call__.__code__
@@ -196,20 +186,17 @@ class PyCall(_OfSlice):
 
     @property
     def caller(self) -> FrameState:
-        """Return the function that called it."""
         return _caller(self._tree, self._number)
 
     @property
     def module(self) -> ModuleInfo | None:
-        """Return the module whose call it is."""
-        found = self._tree.objects.modules.get(self.name)
-        return None if found is None else ModuleInfo(self._tree, found)
+        module = self._tree.objects.modules.get(self.name)
+        return None if module is None else ModuleInfo(self._tree, module)
 
     @property
     def optimizer(self) -> OptimizerInfo | None:
-        """Return the optimizer whose step it is."""
-        found = self._tree.optimizer_of.get(self._number)
-        return None if found is None else OptimizerInfo(self._tree, found)
+        optimizer = self._tree.optimizer_of.get(self._number)
+        return None if optimizer is None else OptimizerInfo(self._tree, optimizer)
 
 
 class PyCCall(_OfSlice):
@@ -220,13 +207,10 @@ class PyCCall(_OfSlice):
 
     @property
     def caller(self) -> FrameState:
-        """Return the Python function that called it."""
         return _caller(self._tree, self._number)
 
 
 class Work(_OfSlice):
-    """Work of a device."""
-
     torch_class = "_ExtraFields_Kineto"
     tag = "Kineto"
 
@@ -238,7 +222,6 @@ class Allocation(_View):
     tag = "Allocation"
 
     def __init__(self, tree: EventTree, number: int) -> None:
-        """Look at one row of a tree's memory."""
         memory = tree.trace.memory
         row = number - tree.slices
         self._tree = tree
@@ -251,17 +234,15 @@ class Allocation(_View):
 
     @property
     def device(self) -> Any:
-        """Return the device whose memory it is."""
         return sys.modules["torch"].device(self._device)
 
     @property
     def id(self) -> int | None:
-        """Return the number of the tensor that it holds; None where it holds none."""
+        """Return the number of the tensor that it holds, or None."""
         return self._tree.ids[self._number].tensor
 
     @property
     def allocation_id(self) -> int | None:
-        """Return the number of the block."""
         return self._tree.ids[self._number].block
 
 
@@ -271,11 +252,10 @@ class FrameState(_View):
     torch_class = "_PyFrameState"
 
     def __init__(self, name: str) -> None:
-        """Take the name that a call has in a trace."""
-        found = _PLACE.fullmatch(name)
-        self.file_name = found[1] if found else ""
-        self.line_number = int(found[2]) if found else 0
-        self.function_name = found[3] if found else name
+        place = _PLACE.fullmatch(name)
+        self.file_name = place[1] if place else ""
+        self.line_number = int(place[2]) if place else 0
+        self.function_name = place[3] if place else name
 
 
 class ModuleInfo(_View):
@@ -284,7 +264,6 @@ class ModuleInfo(_View):
     torch_class = "_NNModuleInfo"
 
     def __init__(self, tree: EventTree, module: LiveModule) -> None:
-        """Take what was noted of it."""
         self.self_ptr = module.address
         self.cls_ptr = id(module.cls)
         self.cls_name = module.cls.__name__
@@ -300,7 +279,6 @@ class OptimizerInfo(_View):
     torch_class = "_OptimizerInfo"
 
     def __init__(self, tree: EventTree, optimizer: LiveOptimizer) -> None:
-        """Take what was noted of it."""
         self.self_ptr = optimizer.address
         self.parameters = [
             (_live(tree, tensor), _live(tree, gradient), [(k, _live(tree, s)) for k, s in state])
@@ -315,7 +293,7 @@ def _live(tree: EventTree, tensor: LiveTensor | None) -> TensorMetadata | None:
 
 
 def _caller(tree: EventTree, number: int) -> FrameState:
-    """Return the Python function around a call; one in C has no frame."""
+    """Return the Python function around a call; functions in C have no frame."""
     from stepscope.trace.model import NO_PARENT, SliceKind
 
     parent = tree.parents[number]
@@ -328,7 +306,6 @@ def _caller(tree: EventTree, number: int) -> FrameState:
 
 
 def is_c_call(name: str) -> bool:
-    """Tell whether a call of this name is one of a function written in C."""
     return name.startswith("<built-in ")
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
-from stepscope.frameworks.torch.dialect.event import FunctionEvent
+from stepscope.frameworks.torch.dialect.event_columns import EventColumns, Fields
+from stepscope.frameworks.torch.dialect.function_event import FunctionEvent
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.frameworks.torch.dialect.private.event_tree import EventTree
 from stepscope.frameworks.torch.dialect.private.nodes import roots_of
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 _given_ids = 0
-_MOST_IDS = 2**32 - 1
+_MAX_IDS = 2**32 - 1
 
 
 def _ids_for(events: int) -> int:
-    """Return the number behind which those of so many events begin."""
+    """Reserve numbers for so many events; return the number before the first."""
     global _given_ids  # noqa: PLW0603 - they are unique in the process
-    if _given_ids + events >= _MOST_IDS:
+    if _given_ids + events >= _MAX_IDS:
         _given_ids = 0
     first = _given_ids
     _given_ids += events + 1
@@ -51,7 +51,6 @@ class KinetoResults:
         overloads: bool = True,
         fields: Fields = Fields.ALL,
     ) -> None:
-        """Take a trace and what was noted beside it."""
         self._trace = trace
         self._tree = EventTree(trace, notes, objects)
         self._columns = EventColumns(
@@ -64,7 +63,7 @@ class KinetoResults:
         return self._trace.info.start_ns + self._trace.info.wall_offset_ns
 
     def events(self) -> list[Any]:
-        """Return all events and allocations in the order of time."""
+        """Return all events and allocations by time."""
         return self._events
 
     @cached_property
@@ -72,11 +71,10 @@ class KinetoResults:
         return KinetoEvents(self._columns, self._first_id)
 
     def experimental_event_tree(self) -> list[Node]:
-        """Return the events at the top; the others are inside of them."""
+        """Return the top events, which contain the others."""
         return roots_of(self._tree)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace for Chrome, Perfetto and others."""
         from stepscope.formats.chrome.write import export_chrome
 
         export_chrome(self._trace, path)
@@ -86,7 +84,6 @@ class KinetoEvents(MadeWhenTouched[Any]):
     """All events of a trace, and its allocations."""
 
     def __init__(self, columns: EventColumns, first_id: int = 0) -> None:
-        """Make nothing yet."""
         super().__init__()
         self._columns = columns
         self._first_id = first_id
@@ -96,7 +93,7 @@ class KinetoEvents(MadeWhenTouched[Any]):
 
     @cached_property
     def _order(self) -> Any:
-        """The events and behind them the allocations, by the time at which each began."""
+        """The events, then the allocations, by start time."""
         times = (self._columns.tree.start_ns, self._columns.trace.memory.time_ns)
         return np.argsort(np.concatenate(times), kind="stable")
 
@@ -109,63 +106,56 @@ class KinetoEvents(MadeWhenTouched[Any]):
 
 
 class KinetoEvent:
-    """torch's ``_KinetoEvent``: the same facts as a FunctionEvent's, as methods."""
+    """torch's ``_KinetoEvent``: the facts of a FunctionEvent, as methods."""
 
     __slots__ = ("_event", "_first_id")
 
     def __init__(self, event: FunctionEvent, first_id: int = 0) -> None:
-        """Look at an event; the numbers of a recording's events go on from ``first_id``."""
+        """``first_id`` is added to the numbers of the recording's events."""
         self._event = event
         self._first_id = first_id
 
     def name(self) -> str:
-        """Return the name as recorded."""
         return self._event.trace_name
 
     def start_ns(self) -> int:
-        """Return when it began, in ns of Unix time."""
+        """Return the start in ns of Unix time."""
         trace = self._event._trace
         return int(trace.slices.start_ns[self._event._row]) + trace.info.wall_offset_ns
 
     def duration_ns(self) -> int:
-        """Return how long it took."""
         return int(self._event._trace.slices.duration_ns[self._event._row])
 
     def end_ns(self) -> int:
-        """Return when it ended, in ns of Unix time."""
         return self.start_ns() + self.duration_ns()
 
     def start_thread_id(self) -> int:
-        """Return the number of the thread."""
         return self._event.thread
 
     def end_thread_id(self) -> int:
-        """Return the number of the thread; an asynchronous event ends on another."""
+        """Return the starting thread; the end's is not recorded."""
         return self._event.thread
 
     def shapes(self) -> list[Any]:
-        """Return the shapes of the inputs."""
         return self._event.input_shapes
 
     def dtypes(self) -> list[str]:
-        """Return the types of the inputs."""
         return self._event.input_dtypes
 
     def correlation_id(self) -> int:
-        """Return the number by which device work refers to this event: unique in the process."""
+        """Return the number by which device work refers to this event; unique in the process."""
         return self._first_id + self._event.external_id
 
     def linked_correlation_id(self) -> int:
-        """Return the number of the event that launched this work, 0 for all else."""
+        """Return the number of the event that launched this work, else 0."""
         linked = self._event.linked_correlation_id
         return self._first_id + linked if linked else 0
 
     def fwd_thread_id(self) -> int:
-        """Return the number of the thread that ran the forward pass, 0 where there is none."""
+        """Return the number of the thread that ran the forward pass, or 0."""
         return self._event.fwd_thread
 
     def has_stack(self) -> bool:
-        """Tell whether Python frames are known."""
         return bool(self._event.stack)
 
     def has_module_hierarchy(self) -> bool:
@@ -173,7 +163,7 @@ class KinetoEvent:
         return False
 
     def module_hierarchy(self) -> list[str]:
-        """Return no modules; see ``module_table()``."""
+        """Return an empty list; see ``module_table()``."""
         return []
 
     def nbytes(self) -> int:
@@ -181,7 +171,6 @@ class KinetoEvent:
         return 0
 
     def extra_meta(self) -> dict[str, str]:
-        """Return no further fields."""
         return {}
 
     def is_hidden_event(self) -> bool:
@@ -189,13 +178,12 @@ class KinetoEvent:
         return False
 
     def cuda_elapsed_us(self) -> int:
-        """Return -1: device work has events of its own."""
+        """Return -1: device work is in events of its own."""
         return -1
 
     privateuse1_elapsed_us = cuda_elapsed_us
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the event has of that name, as a method."""
         value = getattr(self._event, name)
         return lambda: value
 
@@ -206,35 +194,30 @@ class MemoryEvent:
     __slots__ = ("_columns", "_row")
 
     def __init__(self, columns: EventColumns, row: int) -> None:
-        """Look at one row of a trace's memory."""
         self._columns = columns
         self._row = row
 
     def name(self) -> str:
-        """Return what torch calls these."""
         return "[memory]"
 
     def start_ns(self) -> int:
-        """Return when it was, in ns of Unix time."""
+        """Return the time in ns of Unix time."""
         trace = self._columns.trace
         return int(trace.memory.time_ns[self._row]) + trace.info.wall_offset_ns
 
     end_ns = start_ns
 
     def nbytes(self) -> int:
-        """Return the bytes, negative where they were given back."""
+        """Return the bytes, negative for a release."""
         return int(self._columns.trace.memory.size[self._row])
 
     def device_type(self) -> Any:
-        """Return the kind of device whose memory it is."""
         return self._columns.device_type(not self._device().startswith("cpu"))
 
     def device_index(self) -> int:
-        """Return the number of the device."""
         return int(self._device().partition(":")[2] or -1)
 
     def start_thread_id(self) -> int:
-        """Return the number of the thread."""
         trace = self._columns.trace
         track = trace.tracks[int(trace.memory.track[self._row])]
         return track.logical_id if track.logical_id != NO_THREAD else int(track.tid)
@@ -242,7 +225,7 @@ class MemoryEvent:
     end_thread_id = start_thread_id
 
     def device_resource_id(self) -> int:
-        """Return the system's number of the thread."""
+        """Return the system's thread id."""
         trace = self._columns.trace
         return number(trace.tracks[int(trace.memory.track[self._row])].tid)
 
@@ -251,7 +234,6 @@ class MemoryEvent:
         return trace.strings[int(trace.memory.device[self._row])]
 
     def __getattr__(self, name: str) -> Any:
-        """Return what an event without any further facts has."""
         if name.startswith("_") or name not in _OF_NOTHING:
             raise AttributeError(f"an event of memory has no {name}")
         value = _OF_NOTHING[name]

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 
 def roots_of(tree: EventTree) -> list[Node]:
-    """Return the nodes at the top."""
     return [node_of(tree, number) for number in tree.children[NO_PARENT]]
 
 
 def node_of(tree: EventTree, number: int) -> Node:
-    """Return a node, the same object each time."""
+    """Return the node of a number, the same object each time."""
     if number not in tree.nodes:
         tree.nodes[number] = Node(tree, number)
     node: Node = tree.nodes[number]
@@ -38,18 +37,15 @@ class Node:
     __slots__ = ("_number", "_tree", "extra_fields")
 
     def __init__(self, tree: EventTree, number: int) -> None:
-        """Look at one node of a tree."""
         self._tree = tree
         self._number = number
         self.extra_fields = self._fields()
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class, which its tools ask for."""
         return torch_profiler("_ProfilerEvent")  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        """Return the name and how many are inside."""
         return f"<event {self.name!r}, {len(self.children)} children>"
 
     def _fields(self) -> Any:
@@ -64,56 +60,49 @@ class Node:
 
     @property
     def tag(self) -> Any:
-        """Return what kind of event it is."""
         return getattr(torch_profiler("_EventType"), self.extra_fields.tag)
 
     @property
     def typed(self) -> tuple[Any, Any]:
-        """Return its kind, and what events of this kind have."""
+        """Return the kind of event and its fields."""
         return self.tag, self.extra_fields
 
     @property
     def name(self) -> str:
-        """Return its name."""
         in_trace = self._number < self._tree.slices
         return self._tree.trace.name_of(self._number) if in_trace else "[memory]"
 
     @property
     def overload_name(self) -> str:
-        """Return the operator's overload."""
         return self.extra_fields.overload_name if self.extra_fields.tag == "TorchOp" else ""
 
     @property
     def parent(self) -> Node | None:
-        """Return the event around it."""
         parent = self._tree.parents[self._number]
         return None if parent == NO_PARENT else node_of(self._tree, parent)
 
     @property
     def children(self) -> list[Node]:
-        """Return the events directly inside it."""
         return [node_of(self._tree, number) for number in self._tree.children.get(self._number, ())]
 
     @property
     def start_time_ns(self) -> int:
-        """Return when it began, in ns of Unix time."""
+        """Return the start in ns of Unix time."""
         return self._tree.start_ns[self._number] + self._tree.trace.info.wall_offset_ns
 
     @property
     def end_time_ns(self) -> int:
-        """Return when it ended, in ns of Unix time."""
+        """Return the end in ns of Unix time."""
         return self.start_time_ns + self.duration_time_ns
 
     @property
     def duration_time_ns(self) -> int:
-        """Return how long it took."""
         if self._number >= self._tree.slices:
             return 0
         return int(self._tree.trace.slices.duration_ns[self._number])
 
     @property
     def start_tid(self) -> int:
-        """Return the number of the thread."""
         trace, number = self._tree.trace, self._number
         of_slices = number < self._tree.slices
         tracks = trace.slices.track if of_slices else trace.memory.track
@@ -122,7 +111,7 @@ class Node:
 
     @property
     def id(self) -> int:
-        """Return a number that no other event has."""
+        """Return a number that is unique among the events."""
         return self._number + 1
 
     correlation_id = id

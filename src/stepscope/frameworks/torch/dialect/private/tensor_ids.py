@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Numbers:
-    """What torch calls ``id`` and ``allocation_id``; None where they are not known."""
+    """torch's ``id`` and ``allocation_id``; None where unknown."""
 
     tensor: int | None = None
     block: int | None = None
@@ -20,25 +20,25 @@ class Numbers:
 
 @dataclass(slots=True)
 class TensorIds:
-    """Numbers all tensors and blocks, which are told in the order of time."""
+    """Numbers all tensors and blocks; they must be passed in the order of time."""
 
     _blocks: dict[tuple[int, str], int] = field(default_factory=dict)
     _next: int = 1
-    _first_block: dict[int, int] = field(default_factory=dict)  # that a tensor was seen with
-    _pairs: set[tuple[int, int]] = field(default_factory=set)  # blocks that one tensor had
-    _told: list[Numbers] = field(default_factory=list)
+    _first_block: dict[int, int] = field(default_factory=dict)  # the first block of each tensor
+    _pairs: set[tuple[int, int]] = field(default_factory=set)  # pairs of blocks that one tensor had
+    _entries: list[Numbers] = field(default_factory=list)
 
     def block(self, address: int, device: str, *, is_freed: bool) -> Numbers:
-        """Take an allocation or a release."""
+        """Number an allocation or a release."""
         numbers, _ = self._numbered(address, device)
         if is_freed:
             del self._blocks[address, device]
         return numbers
 
     def tensor(self, impl: int, storage: int, device: str) -> Numbers:
-        """Take a tensor that an operator was called with, or that Python holds.
+        """Number a tensor that an operator was called with, or that Python holds.
 
-        Those without a storage share one number, as in torch.profiler.
+        Tensors without a storage share one number, as in torch.profiler.
         """
         numbers, block = self._numbered(storage, device)
         first = self._first_block.setdefault(impl, block)
@@ -46,19 +46,19 @@ class TensorIds:
         return numbers
 
     def finish(self) -> None:
-        """Fill in the tensors' numbers: those of the blocks that hold some."""
+        """Derive the tensors' numbers from the blocks that held them."""
         numbers: dict[int, int] = {}
         count = 0
         for first, other in sorted(self._pairs):
             number = numbers.setdefault(first, count)
             count = max(count, number + 1)
             numbers.setdefault(other, number)
-        for each in self._told:
-            each.tensor = numbers.get(each.block) if each.block is not None else None
+        for entry in self._entries:
+            entry.tensor = numbers.get(entry.block) if entry.block is not None else None
 
     def _numbered(self, address: int, device: str) -> tuple[Numbers, int]:
         block = self._blocks.setdefault((address, device), self._next)
         if block == self._next:
             self._next += 1
-        self._told.append(Numbers(block=block))
-        return self._told[-1], block
+        self._entries.append(Numbers(block=block))
+        return self._entries[-1], block

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope import _native
-from stepscope.frameworks.paddle.memory import MemoryBefore, memory_of
+from stepscope.frameworks.paddle.memory_events import MemoryBefore, memory_of
 from stepscope.trace.model import Args, IntColumn, Track
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Int64
 
-    Columns = Mapping[str, Any]  # what _native.read_paddle_trees returns
+    Columns = Mapping[str, Any]  # the result of _native.read_paddle_trees
 
 PRODUCER = "paddle"  # TraceInfo.producer of Paddle's files
-# Paddle keeps device work only below a runtime call. This one stands for a call that was not
-# recorded; it is written by us, and passed over when read.
+# Paddle keeps device work only below a runtime call. This name stands for a call that was not
+# recorded; our writer adds it and our reader skips it.
 NO_LAUNCH = "launch not recorded"
 
-# What a file says of a device, in the order of its fields, as Paddle's JSON calls it.
+# The fields of a device in the protobuf, and their keys in Paddle's JSON.
 PROPERTIES = {
     1: "id",
     3: "totalGlobalMem",
@@ -48,7 +48,7 @@ PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class PaddleFile:
-    """A result file: its events, ready to be built into a Trace, and what else it says."""
+    """A result file: its events, ready to build a Trace, and its other contents."""
 
     captured: Captured
     version: str = ""
@@ -57,39 +57,39 @@ class PaddleFile:
     device_properties: tuple[Mapping[str, Any], ...] = ()
     memory_before: Mapping[str, MemoryBefore] = field(default_factory=dict)  # by device
     anomalies: Mapping[str, int] = field(default_factory=dict)
-    damage: str = ""  # what is wrong with the file, if anything
-    first_ns: int = 0  # when the first event starts
-    # The slice that each slice and each memory event hangs under: NO_PARENT under none, less where
-    # the file does not say.
+    damage: str = ""  # what is wrong with the file; empty if nothing is
+    first_ns: int = 0  # the start of the first event
+    # The slice that each slice and each memory event is in: NO_PARENT for none, less if the file
+    # does not say.
     parent: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     memory_parent: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def user(self) -> dict[str, Any]:
-        """Return what TraceInfo.user is to hold, under the keys of Paddle's JSON."""
-        said: dict[str, Any] = {
+        """Return the content of TraceInfo.user, under the keys of Paddle's JSON."""
+        user: dict[str, Any] = {
             "schemaVersion": self.version,
             "span_index": str(self.span_index),
             "ExtraInfo": dict(self.extra_info),
         }
         if self.device_properties:
-            said["deviceProperties"] = [dict(device) for device in self.device_properties]
+            user["deviceProperties"] = [dict(device) for device in self.device_properties]
         if self.memory_before:
-            said["memoryBefore"] = {
+            user["memoryBefore"] = {
                 device: before._asdict() for device, before in self.memory_before.items()
             }
-        return said
+        return user
 
 
 def captured_from_pb(data: bytes, *, shift_ns: int = 0) -> Captured:
-    """Return the events of a result file, their times moved by ``shift_ns``."""
+    """Return the events of a result file; ``shift_ns`` is added to their times."""
     return paddle_file(data, shift_ns=shift_ns).captured
 
 
 def paddle_file(data: bytes, *, shift_ns: int = 0, from_first: bool = False) -> PaddleFile:
-    """Return all that a result file holds; times are Unix time in ns, moved by ``shift_ns``.
+    """Decode a result file; times are Unix time in ns plus ``shift_ns``.
 
-    With ``from_first``, times count from the first event. ``damage`` says what was wrong with the
-    bytes; what could be read is there in any case.
+    With ``from_first``, times count from the first event. Damaged bytes are decoded as far as
+    possible; ``damage`` describes the problem.
     """
     columns = _native.read_paddle_trees(data)
     first_ns = _first_ns(columns)
@@ -150,7 +150,6 @@ def _tracks(
 
 
 def thread_track(pid: int, tid: int, name: str) -> Track:
-    """Return the track of a thread that Paddle saw."""
     return Track(
         pid=str(pid),
         tid=str(tid),
@@ -162,7 +161,6 @@ def thread_track(pid: int, tid: int, name: str) -> Track:
 
 
 def device_track(device: int, stream: int) -> Track:
-    """Return the track of a device's stream."""
     return Track(
         pid=str(device),
         tid=str(stream),
@@ -173,7 +171,7 @@ def device_track(device: int, stream: int) -> Track:
     )
 
 
-def _device(said: tuple[str, list[int]]) -> dict[str, Any]:
-    name, numbers = said
+def _device(properties: tuple[str, list[int]]) -> dict[str, Any]:
+    name, numbers = properties
     values: dict[str, Any] = {key: numbers[at] for at, key in PROPERTIES.items()}
     return {"id": values.pop("id"), "name": name, **values}

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Int64, UInt32
 
-# By the native core's number of the kind.
+# In the order of the native core's kinds.
 _CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver")
 _KERNEL, _MEMCPY, _MEMSET, _RUNTIME, _DRIVER = range(5)
-_HOST = 1 << 20  # more than any device's number
+_HOST = 1 << 20  # a key for threads, larger than any device number
 
 
 def captured(
@@ -32,7 +32,7 @@ def captured(
     devices: Sequence[Mapping[str, Any]] = (),
     nodes: Mapping[str, Any] | None = None,
 ) -> Captured:
-    """Build the columns: a track for each stream, and the calls on their threads' tracks.
+    """Build the columns: a track for each stream; calls stand on the tracks of their threads.
 
     ``nodes`` are those of graphs whose capture was seen.
     """
@@ -46,7 +46,7 @@ def captured(
     name_ids = np.array([text_id(name) for name in names], np.uint32)
     categories = np.array([text_id(word) for word in _CATEGORIES], np.uint32)
     shapes = columns["shapes"].reshape(-1, 8)
-    # Machines with unlike devices are rare: the first one speaks for all.
+    # Machines with different devices are rare: the first one is taken for all.
     device = devices[0] if devices else None
     fragments = np.array(
         [text_id(_shape_fragment(shape, device)) for shape in shapes.tolist()], np.uint32
@@ -69,7 +69,7 @@ def _shape_fragment(shape: list[int], device: Mapping[str, Any] | None) -> str:
 
 
 def _tracks(columns: Mapping[str, Any]) -> tuple[tuple[Track, ...], UInt32]:
-    """Return a track per stream and per thread, and each row's."""
+    """Return a track per stream and thread, and the track of each row."""
     on_device = columns["kind"] < _RUNTIME
     keys = np.where(on_device, columns["device"], _HOST) << 32 | columns["stream"]
     distinct, track = np.unique(keys, return_inverse=True)

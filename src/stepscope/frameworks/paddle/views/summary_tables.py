@@ -28,22 +28,15 @@ from stepscope.frameworks.paddle.views.events import (
 )
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, rows_by_value
 from stepscope.frameworks.paddle.views.groups import Groups
-from stepscope.frameworks.paddle.views.memory import memory_table
+from stepscope.frameworks.paddle.views.memory_table import memory_table
 from stepscope.frameworks.paddle.views.tables import (
-    ALL_THREADS,
-    OTHERS,
     DeviceRow,
     DeviceTable,
     DistributionRow,
     DistributionTable,
     EventRow,
-    EventTable,
-    MemoryRow,
-    MemoryTable,
     OverviewRow,
     OverviewTable,
-    Peak,
-    Span,
     SummaryTables,
     share,
 )
@@ -55,31 +48,10 @@ if TYPE_CHECKING:
     from stepscope.frameworks.paddle.views.forest import Work
     from stepscope.trace.model import Bool, Int64, Trace
 
-__all__ = [
-    "ALL_THREADS",
-    "OTHERS",
-    "DeviceRow",
-    "DeviceTable",
-    "DistributionRow",
-    "DistributionTable",
-    "EventRow",
-    "EventTable",
-    "MemoryRow",
-    "MemoryTable",
-    "OverviewRow",
-    "OverviewTable",
-    "Peak",
-    "SortedKeys",
-    "Span",
-    "SummaryTables",
-    "SummaryView",
-    "summary_tables",
-]
-
 PROCESS_CPU_KEY = "Process Cpu Utilization"
 SYSTEM_CPU_KEY = "System Cpu Utilization"
 
-_EXTRA_INFO = "ExtraInfo"  # where Paddle's files have the two
+_EXTRA_INFO = "ExtraInfo"  # contains both in Paddle's files
 _COMMUNICATION_OPERATORS = ("allreduce", "broadcast", "rpc")
 _COMMUNICATION_KERNELS = ("nccl", "xccl")
 
@@ -98,8 +70,6 @@ class SortedKeys(NamedAlike):
 
 
 class SummaryView(NamedAlike):
-    """The views of a summary."""
-
     DeviceView = 0
     OverView = 1
     ModelView = 2
@@ -132,7 +102,7 @@ def summary_tables(
 ) -> SummaryTables:
     """Return all views of a trace.
 
-    ``op_detail`` adds rows for what runs inside an operator and for the kernels launched there;
+    ``op_detail`` adds rows for the contents of operators and the kernels that they launch;
     ``thread_sep`` separates operators and ranges by thread.
     """
     by_gpu = sorted_by.name.startswith("GPU")
@@ -160,7 +130,7 @@ def summary_tables(
 
 @dataclass(frozen=True, slots=True)
 class _Communication:
-    """Intervals of exchange between devices and of work on them; how often they were exchanging."""
+    """When devices exchanged data and when they computed, and the number of exchanges."""
 
     host: Intervals
     device: Intervals
@@ -179,7 +149,7 @@ def _interval(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
 
 
 def _totals(forest: Forest, phases: dict[TracerEventType, Int64], steps: Intervals) -> Totals:
-    """Return what ratios are of: the steps, else the whole recording."""
+    """Return the denominators of ratios: the steps, else the whole recording."""
     rows = phases.get(TracerEventType.ProfileStep)
     if rows is not None and steps.total_ns:
         kernel_ns, device_ns = (ns[rows].sum() for ns in (forest.kernel_ns, forest.device_ns))
@@ -210,12 +180,12 @@ def _device_table(forest: Forest, totals: Totals) -> DeviceTable:
 
 
 def _cpu_use(trace: Trace, key: str) -> float | None:
-    """Return a fraction that the recording measured, None without."""
+    """Return a fraction that the recording measured, or None."""
     user = trace.info.user
     extra = user.get(_EXTRA_INFO)
-    told = user.get(key, extra.get(key) if isinstance(extra, dict) else None)
+    value = user.get(key, extra.get(key) if isinstance(extra, dict) else None)
     try:
-        return None if told is None else float(told)
+        return None if value is None else float(value)
     except (TypeError, ValueError):
         return None
 
@@ -226,30 +196,30 @@ def _overview_table(
     communication: _Communication,
     totals: Totals,
 ) -> OverviewTable:
-    """Return the types on the host, the longest first, and those on devices as they were met."""
-    found: dict[TracerEventType, tuple[int, int]] = {}
+    """Return the host's types, the longest first, then the devices' types as Paddle meets them."""
+    on_host: dict[TracerEventType, tuple[int, int]] = {}
     for event_type, rows in _rows_by_type(forest).items():
         if event_type in PHASES and event_type in phases:
             outermost = phases[event_type]
             total_ns = int(forest.trace.slices.duration_ns[outermost].sum())
-            found[event_type] = len(outermost), total_ns
+            on_host[event_type] = len(outermost), total_ns
         elif event_type != TracerEventType.Communication:
             covered = union(*_interval(forest.trace, rows))
-            found[event_type] = len(rows), covered.total_ns
+            on_host[event_type] = len(rows), covered.total_ns
     if communication.host_calls:
-        told = communication.host_calls, communication.host.total_ns
-        found[TracerEventType.Communication] = told
-    host = sorted(found.items(), key=lambda item: -item[1][1])
+        exchanges = communication.host_calls, communication.host.total_ns
+        on_host[TracerEventType.Communication] = exchanges
+    host = sorted(on_host.items(), key=lambda item: -item[1][1])
     device = _device_types(forest)
     if communication.device_calls:
-        told = communication.device_calls, communication.device.total_ns
-        device[TracerEventType.Communication] = told
+        exchanges = communication.device_calls, communication.device.total_ns
+        device[TracerEventType.Communication] = exchanges
     rows_of = ((False, host), (True, device.items()))
     return OverviewTable(
         tuple(
-            OverviewRow(one.name, on_device, calls, time_ns, share(time_ns, totals.step_ns))
+            OverviewRow(event_type.name, on_device, calls, time_ns, share(time_ns, totals.step_ns))
             for on_device, types in rows_of
-            for one, (calls, time_ns) in types
+            for event_type, (calls, time_ns) in types
         )
     )
 
@@ -258,28 +228,31 @@ def _rows_by_type(forest: Forest) -> dict[TracerEventType, Int64]:
     """Return host events and calls by type, in the order in which Paddle meets the types."""
     hosts = dict(forest.events_by_type)
     calls = rows_by_value(forest.types, np.flatnonzero(forest.is_runtime))
-    first = {one: 2 * int(forest.visit[rows].min()) for one, rows in hosts.items()}
-    for one, rows in calls.items():  # a call is met right after the event that it is in
+    first = {event_type: 2 * int(forest.visit[rows].min()) for event_type, rows in hosts.items()}
+    for event_type, rows in calls.items():  # a call is met right after the event around it
         after = 2 * int(forest.visit.take(forest.parent[rows]).min()) + 1
-        first[one] = min(after, first.get(one, after))
-        hosts[one] = np.sort(np.concatenate([hosts.get(one, rows[:0]), rows]))
-    return {TracerEventType(one): hosts[one] for one in sorted(hosts, key=first.__getitem__)}
+        first[event_type] = min(after, first.get(event_type, after))
+        hosts[event_type] = np.sort(np.concatenate([hosts.get(event_type, rows[:0]), rows]))
+    return {
+        TracerEventType(event_type): hosts[event_type]
+        for event_type in sorted(hosts, key=first.__getitem__)
+    }
 
 
 def _device_types(forest: Forest) -> dict[TracerEventType, tuple[int, int]]:
-    """Return calls and time of the types on devices, device by device as they were met."""
+    """Return calls and time of the devices' types, in the order in which Paddle meets them."""
     work = forest.work
     types = forest.types[work.rows].astype(np.int64)
     place = np.full(len(types), NO_ROW, np.int64)
     for number, device in enumerate(Groups(work.device, work.seen).key.tolist()):
         place[work.device == device] = number
     met = Groups(types, place * len(types) + work.seen).key.tolist()
-    found = {}
-    for one in met:
-        rows = work.rows[types == one]
+    times_of = {}
+    for event_type in met:
+        rows = work.rows[types == event_type]
         covered = union(*_interval(forest.trace, rows))
-        found[TracerEventType(one)] = len(rows), covered.total_ns
-    return found
+        times_of[TracerEventType(event_type)] = len(rows), covered.total_ns
+    return times_of
 
 
 def _distribution_table(communication: _Communication, totals: Totals) -> DistributionTable:
@@ -302,10 +275,10 @@ def _distribution_table(communication: _Communication, totals: Totals) -> Distri
 
 
 def _communication(forest: Forest) -> _Communication:
-    """Find what exchanges data, by type and by name, and all other kernels.
+    """Find communication by type and by name, and all other kernels.
 
-    As Paddle has it, a kernel that an exchange launched through an event inside it counts as
-    computation, too, unless its name says that it exchanges.
+    As in Paddle, a kernel that a communication launched through an event inside it also counts as
+    computation, unless its name says that it communicates.
     """
     trace, slices = forest.trace, forest.trace.slices
     exchanges = np.zeros(len(slices), np.bool_)
@@ -329,7 +302,6 @@ def _communication(forest: Forest) -> _Communication:
 
 
 def _at_host(marked: Bool, work: Work) -> Bool:
-    """Tell which work was launched by a marked host event."""
     if not len(marked):
         return np.zeros(0, np.bool_)
     of_marked: Bool = marked[work.host] & (work.host != NO_ROW)
@@ -337,12 +309,10 @@ def _at_host(marked: Bool, work: Work) -> Bool:
 
 
 def _named(trace: Trace, rows: Int64, words: tuple[str, ...]) -> Bool:
-    """Tell whose name holds one of the words."""
     name = trace.slices.name[rows]
     ids = ids_where(name, trace.strings, lambda text: any(word in text.lower() for word in words))
     return np.isin(name, ids)
 
 
 def _distinct(start_ns: Int64, end_ns: Int64) -> int:
-    """Return how many different intervals there are."""
     return len(np.unique(np.stack([start_ns, end_ns]), axis=1).T)

@@ -56,26 +56,24 @@ class DeviceType(IntEnum):
     PrivateUse1 = 20
 
     def __eq__(self, other: object) -> bool:
-        """Compare with ours, with torch's by name, and with numbers."""
         if type(other).__name__ == "DeviceType":
             return getattr(other, "name", None) == self.name
         return int.__eq__(self, other) if isinstance(other, int) else NotImplemented
 
     def __hash__(self) -> int:
-        """Return the value's, as torch's members do."""
         return hash(self.value)
 
 
 class Fields(Enum):
-    """Which fields of an event are its metadata, and whose words the rest is in."""
+    """Which fields of an event are its metadata, and in whose spelling the others are."""
 
     ALL = auto()
-    TORCH_NONE = auto()  # as torch has it, which tells its own only where asked
+    TORCH_NONE = auto()  # torch shows its own fields only on request
     TORCH = auto()
 
 
 class EventColumns:
-    """The columns behind all events of one trace, derived on first use."""
+    """The columns behind the events of one trace, computed on first use."""
 
     def __init__(
         self,
@@ -87,9 +85,10 @@ class EventColumns:
         fields: Fields = Fields.ALL,
         folds: bool = True,
     ) -> None:
-        """Derive nothing yet. Flops and the calls of modules are there only when asked for.
+        """Flops and the calls of modules are computed only on request.
 
-        Without ``folds``, same-named only children stay, and memory of no event is none.
+        Without ``folds``, only children of the same name stay, and memory outside of events is
+        left out.
         """
         self.trace = trace
         self._with_flops = with_flops
@@ -99,7 +98,6 @@ class EventColumns:
         self._folds = folds
 
     def __reduce__(self) -> tuple[Callable[[Trace], EventColumns], tuple[Trace]]:
-        """Pickle the trace; the rest can be derived again."""
         make = partial(
             EventColumns,
             with_flops=self._with_flops,
@@ -114,18 +112,18 @@ class EventColumns:
     def tree(self) -> CallTree:
         """Which slices are events, how they nest, and their bytes.
 
-        Its trace is this one, with slices for the memory that belongs to no event.
+        Its trace has additional slices for memory that belongs to no event.
         """
         tree = call_tree(self.trace, modules=self._modules, fold=self._folds)
         return with_memory(tree) if self._folds else tree
 
     @cached_property
     def each(self) -> Averages:
-        """The numbers of every event."""
+        """The measures of every event."""
         return single_events(self.tree, with_flops=self._with_flops)
 
-    def told_apart(self, *, shapes: bool, overloads: bool, stack_frames: int | None) -> Averages:
-        """Return every event with what tells it from others; ``None`` frames are all of them."""
+    def keyed(self, *, shapes: bool, overloads: bool, stack_frames: int | None) -> Averages:
+        """Return every event with the keys to group by; ``None`` frames means whole stacks."""
         by_stack = stack_frames is None or stack_frames > 0
         return replace(
             self.each,
@@ -151,22 +149,22 @@ class EventColumns:
 
     @cached_property
     def flows(self) -> dict[int, tuple[int, int, bool]]:
-        """The flow that starts or ends at a slice: its number, its kind, and which of the two.
+        """The flow at each slice: its number, its kind, and whether it starts there.
 
-        In torch's words: 1 goes from an operator to its backward function, 2 to device work.
+        Torch's kinds are 1, from an operator to its backward function, and 2, to device work.
         """
         trace = self.tree.trace
         operators, functions = forward_backward_links(trace)
         work, calls = launched_work(trace)
-        found: dict[int, tuple[int, int, bool]] = {}
+        flow_of: dict[int, tuple[int, int, bool]] = {}
         for kind, starts, ends, numbers in (
             (1, operators, functions, range(1, len(operators) + 1)),
             (2, calls, work, trace.slices.correlation[work].tolist()),
         ):
             for start, end, number in zip(starts.tolist(), ends.tolist(), numbers, strict=True):
-                found[start] = (number, kind, True)
-                found[end] = (number, kind, False)
-        return found
+                flow_of[start] = (number, kind, True)
+                flow_of[end] = (number, kind, False)
+        return flow_of
 
     @cached_property
     def launches(self) -> Launches | None:
@@ -179,7 +177,7 @@ class EventColumns:
         return device_name(self.trace)
 
     def device_type(self, on_device: bool) -> Any:
-        """Return torch's own enum where torch is in use, else ours."""
+        """Return torch's enum member if torch is in use, else ours."""
         name = "CPU"
         if on_device:
             device = self.use_device or ""

@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.analysis.host.averages import added
 from stepscope.analysis.host.python_ids import module_number
 from stepscope.analysis.labels import flat_dims
-from stepscope.frameworks.torch.dialect.columns import Fields
+from stepscope.frameworks.torch.dialect.event_columns import Fields
 from stepscope.frameworks.torch.dialect.measures import Measures
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value
 from stepscope.record.inputs import keywords_of
@@ -26,7 +26,7 @@ from stepscope.trace.model import NO_PARENT, NO_THREAD, SliceKind
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.averages import Averages
-    from stepscope.frameworks.torch.dialect.columns import EventColumns
+    from stepscope.frameworks.torch.dialect.event_columns import EventColumns
     from stepscope.trace.model import Track
 
 
@@ -34,19 +34,19 @@ _NO_FLOW = (0, 0, False)
 
 
 class _InTree(Measures):
-    """One that stands in the tree of events."""
+    """A row that stands in the tree of events."""
 
     __slots__ = ()
 
     @property
     def cpu_parent(self) -> FunctionEvent | None:
-        """Return the event around it, or around the first of its group."""
+        """Return the event around it; for a group, around its first event."""
         parent = int(self._columns.tree.parent[self._event])
         return None if parent == NO_PARENT else FunctionEvent(self._columns, parent)
 
     @property
     def cpu_children(self) -> list[FunctionEvent]:
-        """Return the events directly inside it, or inside the first of its group."""
+        """Return the events directly inside it; for a group, inside its first event."""
         columns = self._columns
         return [FunctionEvent(columns, int(i)) for i in columns.tree.children(self._event)]
 
@@ -57,11 +57,9 @@ class FunctionEvent(_InTree):
     __slots__ = ()
 
     def __init__(self, columns: EventColumns, index: int) -> None:
-        """Look at one event."""
         super().__init__(columns, columns.each, index)
 
     def __repr__(self) -> str:
-        """Return the event's facts in torch's order."""
         device = self.use_device
         return (
             f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name}"
@@ -101,7 +99,6 @@ class FunctionEvent(_InTree):
 
     @property
     def time_range(self) -> Interval:
-        """Return when it ran."""
         trace = self._trace
         start_ns = int(trace.slices.start_ns[self._row]) - trace.info.start_ns
         end_ns = start_ns + int(trace.slices.duration_ns[self._row])
@@ -175,12 +172,12 @@ class FunctionEvent(_InTree):
     @property
     def linked_correlation_id(self) -> int:
         """Return the ``external_id`` of the event that launched this work, 0 for all else."""
-        known = self._columns.launches
-        if known is None or not self._rows.is_device[self._index]:
+        launches = self._columns.launches
+        if launches is None or not self._rows.is_device[self._index]:
             return 0
-        found = np.flatnonzero(known.work == self._index)
+        row = np.flatnonzero(launches.work == self._index)
         return (
-            FunctionEvent(self._columns, int(known.host[found[0]])).external_id if len(found) else 0
+            FunctionEvent(self._columns, int(launches.host[row[0]])).external_id if len(row) else 0
         )
 
     @property
@@ -226,7 +223,7 @@ class FunctionEvent(_InTree):
 
     set_cpu_parent = append_cpu_child
 
-    event_metadata = None  # torch's own form of a few of these
+    event_metadata = None  # torch's own form of some of these
 
     @property
     def flow_id(self) -> int:
@@ -259,10 +256,10 @@ class FunctionEvent(_InTree):
     @property
     def kernels(self) -> list[Kernel]:
         """Return the device work that this very event launched."""
-        known = self._columns.launches
-        if known is None:
+        launches = self._columns.launches
+        if launches is None:
             return []
-        work = (FunctionEvent(self._columns, int(i)) for i in known.work_of(self._index))
+        work = (FunctionEvent(self._columns, int(i)) for i in launches.work_of(self._index))
         return [Kernel(w.name, w.device_index, w.time_range.elapsed_us()) for w in work]
 
     @property
@@ -281,7 +278,7 @@ class FunctionEvent(_InTree):
 
 
 def row_behind(element: object) -> tuple[Averages, int] | None:
-    """Return the table and the row that a view shows; None for anything else."""
+    """Return the table and the row behind a view; None for anything else."""
     if type(element) in (FunctionEvent, FunctionEventAvg):
         return element._rows, element._index  # type: ignore[attr-defined]
     return None
@@ -293,7 +290,6 @@ class FunctionEventAvg(_InTree):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """Return the sums in torch's order."""
         device = self.use_device or "cuda"
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str}"

@@ -14,8 +14,8 @@ import numpy as np
 from stepscope.analysis.host.averages import grouped, polars_frame, total_of
 from stepscope.analysis.labels import shape_labels
 from stepscope.arguments import flag, whole
-from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
-from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
+from stepscope.frameworks.torch.dialect.event_columns import EventColumns, Fields
+from stepscope.frameworks.torch.dialect.function_event import FunctionEvent, FunctionEventAvg
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.frameworks.torch.dialect.table import Layout, table
 from stepscope.notices import warn_user
@@ -38,9 +38,9 @@ _List = TypeVar("_List", bound="_Results[Any]")
 
 
 class _Results(MadeWhenTouched[_Item]):
-    """What a list of events and a list of averages have in common."""
+    """What lists of events and lists of averages have in common."""
 
-    _tree_built = True  # torch's lists nest their events when told to
+    _tree_built = True  # torch's lists nest their events on request
 
     def __init__(self, columns: EventColumns, elements: Iterable[Any] | None = None) -> None:
         super().__init__(elements)
@@ -49,14 +49,14 @@ class _Results(MadeWhenTouched[_Item]):
     @property
     @abstractmethod
     def _all_rows(self) -> Averages:
-        """The rows of what can be made."""
+        """The rows of all elements that can be made."""
 
     def _size(self) -> int:
         return len(self._all_rows)
 
     @property
     def _rows(self) -> Averages:
-        """The rows of the elements, in their order."""
+        """The rows of the current elements, in their order."""
         if not self._made:
             return self._all_rows
         of_elements = _rows_behind(list(self))
@@ -66,27 +66,23 @@ class _Results(MadeWhenTouched[_Item]):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class of lists where that is in use: these pass for one."""
         return _torch_class("EventList", type(self))
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
-        """Pickle the columns, and the elements only where the list has become its own."""
         elements = list(self) if self._made else None
         return _restored, (type(self), self.__dict__, elements)
 
     def __str__(self) -> str:
-        """Return the table."""
         return self.table()
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Return the time on the host in µs, no moment of one thread counted twice."""
+        """Return the time on the host in µs; nested events count once."""
         if self._is_foreign:
             return sum(event.self_cpu_time_total for event in self)
         return self._rows.total_self_cpu_ns / 1000
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all elements."""
         if self._is_foreign:
             return self._as_torchs("total_average")()  # type: ignore[no-any-return]
         return FunctionEventAvg(self._columns, total_of(self._rows), 0)
@@ -104,7 +100,7 @@ class _Results(MadeWhenTouched[_Item]):
         return getattr(theirs, method)  # type: ignore[no-any-return]
 
     def _build_tree(self) -> None:
-        """Do nothing: the events are nested."""
+        """Do nothing: events are nested already."""
 
     def table(  # noqa: PLR0917 - torch's signature
         self,
@@ -117,7 +113,7 @@ class _Results(MadeWhenTouched[_Item]):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """Return the elements as a table, the largest first where ``sort_by`` names a column.
+        """Return the elements as a table, the largest first if ``sort_by`` names a column.
 
         ``row_limit=-1`` shows all rows. ``time_unit`` is s, ms or us; by default each time has the
         unit that suits it. ``max_src_column_width`` is for the frames of stacks.
@@ -205,12 +201,11 @@ class EventList(_Results[FunctionEvent]):
         overloads: bool = True,
         fields: Fields = Fields.ALL,
     ) -> None:
-        """Look at the events of a trace, or hold those that are given.
+        """Show the events of a trace, or hold the given events.
 
-        ``with_flops`` counts the arithmetic of the operators whose shapes were recorded;
-        ``modules`` makes the calls of modules events, too; ``overloads=False`` leaves out the
-        overloads of operators. The others are torch's, for lists of
-        events that are given.
+        ``with_flops`` counts the operations of operators whose shapes were recorded; ``modules``
+        adds the calls of modules; ``overloads=False`` omits the overloads of operators. The others
+        are torch's, for given events.
         """
         self._use_device = use_device
         self._profile_memory = profile_memory
@@ -232,7 +227,6 @@ class EventList(_Results[FunctionEvent]):
             super().__init__(columns or EventColumns(empty_trace()), elements)
 
     def __repr__(self) -> str:
-        """Return how many there are; ``str`` shows them."""
         return f"<EventList of {len(self):,} events>"
 
     def key_averages(
@@ -254,19 +248,19 @@ class EventList(_Results[FunctionEvent]):
         if self._is_foreign:
             theirs = self._as_torchs("key_averages")
             return theirs(shapes, frames, group_by_overload_name)  # type: ignore[no-any-return]
-        each = self._columns.told_apart(
+        rows = self._columns.keyed(
             shapes=shapes,
             overloads=flag("group_by_overload_name", group_by_overload_name),
             stack_frames=frames,
         )
         if self._made:
-            each = each.take(self._rows.first)
+            rows = rows.take(self._rows.first)
         if not include_python_functions:
             tree = self._columns.tree
-            is_call = tree.of(tree.trace.slices.kind)[each.first] == SliceKind.PYTHON
+            is_call = tree.of(tree.trace.slices.kind)[rows.first] == SliceKind.PYTHON
             if is_call.any():
-                each = each.take(np.flatnonzero(~is_call))
-        return AverageList(self._columns, grouped(each))
+                rows = rows.take(np.flatnonzero(~is_call))
+        return AverageList(self._columns, grouped(rows))
 
     def supported_export_stacks_metrics(self) -> list[str]:
         """Return the metrics that export_stacks() knows."""
@@ -292,7 +286,7 @@ class EventList(_Results[FunctionEvent]):
         return self._columns.each
 
     def _table_rows(self) -> Averages:
-        rows = self._columns.told_apart(shapes=True, overloads=True, stack_frames=None)
+        rows = self._columns.keyed(shapes=True, overloads=True, stack_frames=None)
         return rows.take(self._rows.first) if self._made else rows
 
     def _data(self) -> Columns:
@@ -311,23 +305,20 @@ class AverageList(_Results[FunctionEventAvg]):
     """Events summed by name, in the order in which the names were first seen."""
 
     def __init__(self, columns: EventColumns, groups: Averages) -> None:
-        """Look at the groups of a trace's events."""
         super().__init__(columns)
         self._groups = groups
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook, those that took longest first."""
         from stepscope.frameworks.torch.dialect.table import table_cells
         from stepscope.report.notebook import table_html
 
         layout = Layout(sort_by="self_cpu_time_total", row_limit=_ROWS_IN_A_NOTEBOOK)
         headings, cells = table_cells(self._rows, layout, device=self._columns.use_device)
-        left = len(self) - len(cells)
-        note = f"and {left:,} more: table(row_limit=-1) or to_pandas() has all" if left else ""
+        hidden = len(self) - len(cells)
+        note = f"and {hidden:,} more: table(row_limit=-1) or to_pandas() has all" if hidden else ""
         return table_html(headings, cells, note)
 
     def __repr__(self) -> str:
-        """Return how many there are; ``str`` shows them."""
         return f"<AverageList of {len(self):,} names>"
 
     @property
@@ -339,15 +330,15 @@ class AverageList(_Results[FunctionEventAvg]):
 
 
 def _rows_behind(elements: list[Any]) -> Averages | None:
-    """Return the rows that views of one table show; None where they do not come from one."""
-    from stepscope.frameworks.torch.dialect.event import row_behind
+    """Return the rows behind views of one table; None if they have several."""
+    from stepscope.frameworks.torch.dialect.function_event import row_behind
 
-    found = [row_behind(element) for element in elements]
-    tables = {id(row[0]): row[0] for row in found if row is not None}
-    if len(tables) != 1 or None in found:
+    places = [row_behind(element) for element in elements]
+    tables = {id(row[0]): row[0] for row in places if row is not None}
+    if len(tables) != 1 or None in places:
         return None
     (table_of_all,) = tables.values()
-    return table_of_all.take(np.array([row[1] for row in found if row], np.int64))
+    return table_of_all.take(np.array([row[1] for row in places if row], np.int64))
 
 
 def _restored(cls: type[_List], state: dict[str, Any], elements: list[Any] | None) -> _List:
@@ -359,6 +350,6 @@ def _restored(cls: type[_List], state: dict[str, Any], elements: list[Any] | Non
 
 
 def _torch_class(name: str, otherwise: type) -> type:
-    """Return torch's class of results, where a program has it."""
-    found: type = getattr(sys.modules.get("torch.autograd.profiler_util"), name, otherwise)
-    return found
+    """Return torch's class of results if the program has imported it."""
+    torch_class: type = getattr(sys.modules.get("torch.autograd.profiler_util"), name, otherwise)
+    return torch_class

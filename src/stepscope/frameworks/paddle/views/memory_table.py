@@ -21,18 +21,18 @@ _HIGH = 2**32
 
 
 def memory_table(forest: Forest) -> MemoryTable:
-    """Return allocations and releases by the event around them, the greatest growth first.
+    """Return allocations and releases by the event around them, the largest growth first.
 
-    Phases inside an operator (OperatorInner) stand for the event around them, as Paddle has it.
-    Paddle adds the bytes of an operator's children to the operator's row, too, and so shows them
-    twice; here they are only in the child's. What happened outside of all events has a row as well.
+    As in Paddle, phases inside an operator (OperatorInner) count for the event around them.
+    Paddle adds the bytes of an operator's children to the operator's row, too, and so counts them
+    twice; here they are only in the child's row. There is a row for what is outside of all events.
     """
     trace = forest.trace
     if not len(trace.memory):
         return MemoryTable((), {})
     host = _hosts(forest)
     rows = _rows(forest, host, trace.memory.size, "Allocated")
-    # What the allocator took from the device, or gave back, are events of their own, of no size.
+    # What the allocator takes from the device or gives back is in rows of their own, with size 0.
     reserved = np.where(trace.memory.size == 0, forest.memory_figures["increase"], 0)
     rows += _rows(forest, host, reserved, "Reserved")
     peaks = {place: _peak(forest, place) for place in dict.fromkeys(row.place for row in rows)}
@@ -41,13 +41,12 @@ def memory_table(forest: Forest) -> MemoryTable:
 
 
 def _rows(forest: Forest, host: Int64, size: Int64, memory_type: str) -> list[MemoryRow]:
-    """Group the bytes of one type by place and event."""
     trace = forest.trace
     which = np.flatnonzero(size)
     host, size = host[which], size[which]
     tied = host != NO_SLICE
     name = np.zeros(len(which), np.int64)
-    name[tied] = trace.slices.name[host[tied]] + 1  # 0 for what is outside of all events
+    name[tied] = trace.slices.name[host[tied]] + 1  # 0: outside of all events
     visit = np.full(len(which), 0, np.int64)
     visit[tied] = forest.visit[host[tied]] + 1
     place = trace.memory.device[which].astype(np.int64)
@@ -72,13 +71,13 @@ def _rows(forest: Forest, host: Int64, size: Int64, memory_type: str) -> list[Me
 
 
 def _hosts(forest: Forest) -> Int64:
-    """Return the host event that each memory event belongs to, NO_SLICE without."""
+    """Return the host event that each memory event belongs to, or NO_SLICE."""
     counts = forest.is_event & (forest.types != TracerEventType.OperatorInner)
     return around(forest.parent, forest.trace.memory.slice, counts, itself=True)
 
 
 def _peak(forest: Forest, place: str) -> Peak:
-    """Return the most that a place had, also before what was recorded if somebody tells."""
+    """Return a place's largest use of memory, including the time before the recording if known."""
     trace, figures = forest.trace, forest.memory_figures
     rows = trace.memory.device == trace.strings.ids_of([place])[place]
     return Peak(*(int(figures[key][rows].max()) for key in ("peak_allocated", "peak_reserved")))

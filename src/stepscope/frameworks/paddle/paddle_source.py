@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
 from stepscope.frameworks.paddle.collected import Collected
-from stepscope.frameworks.paddle.collector import Collector, Share
+from stepscope.frameworks.paddle.collector import Collector, Share, lending
 from stepscope.frameworks.paddle.inputs import NotedInputs, OpInputs
-from stepscope.frameworks.paddle.lending import lending
 from stepscope.frameworks.paddle.phases import phases
 from stepscope.notices import notify
 from stepscope.record.journal import HANDED_OVER, Journal, entries
@@ -37,9 +36,9 @@ _NO_STACKS = (
 
 
 class PaddleSource(Source):
-    """Paddle through its own collector: at once, or as soon as the program imports it.
+    """Records Paddle through its own collector, at once or when the program imports it.
 
-    A Paddle profiler that is already alive keeps the collector; all else is recorded then.
+    If a profiler of Paddle's is already alive it keeps the collector, and all else is recorded.
     """
 
     name = "paddle"
@@ -48,29 +47,25 @@ class PaddleSource(Source):
     when = HOST
 
     def __init__(self, options: RecordOptions) -> None:
-        """Remember the choice; nothing is imported or touched yet."""
         self._options = options
         self._started = False
         self._share: Share | None = None
         self._is_open = False
         self._was_refused = False
-        self._held: list[Patches] = []
+        self._acquired: list[Patches] = []
         self._hook = PostImport("paddle", self._on_import)
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one for Paddle, whether it is imported yet or not."""
         return cls(options)
 
     def prepare(self) -> None:
-        """Find Paddle, or wait for it."""
         if (paddle := _imported()) is None:
             self._hook.install()
         elif self._options[SHAPES]:
             _parts_of(paddle).inputs.prepare()
 
     def start(self) -> None:
-        """Record from now on, or from Paddle's import on."""
         self._started = True
         self._share = None
         if (paddle := _imported()) is None:
@@ -79,20 +74,19 @@ class PaddleSource(Source):
             self._begin(paddle)
 
     def stop(self) -> None:
-        """Give the collector back, leave Paddle's classes as they were, wait no longer."""
+        """Free the collector, restore Paddle's classes, and stop waiting for Paddle's import."""
         self._started = False
         self._hook.remove()
-        while self._held:
-            self._held.pop().release()
+        while self._acquired:
+            self._acquired.pop().release()
         if self._is_open and self._share is not None:
             self._is_open = False
             _parts_of(_imported()).collector.close(self._share)
-        if self._options[INSIDE] and (collected := self._taken()) is not None:
+        if self._options[INSIDE] and (collected := self._hand_over_collected()) is not None:
             collected.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
-        """Return what Paddle collected, on our clock."""
-        collected = self._taken()
+        collected = self._hand_over_collected()
         if collected is None:
             return None
         from stepscope.record.threads import thread_names
@@ -101,23 +95,22 @@ class PaddleSource(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return what was noted when the program stopped."""
         return Collected.of(entries(left, cls.name)).captured(left.thread_names, left.pid)
 
-    def _taken(self) -> Collected | None:
-        """Let go of what Paddle collected."""
+    def _hand_over_collected(self) -> Collected | None:
+        """Hand over what Paddle collected."""
         share, self._share = self._share, None
         if share is None or not share.segments:
             return None
         parts = _parts_of(_imported())
         segments = [
-            (each.wall_offset_ns, each.data(parts.collector.core)) for each in share.segments
+            (segment.wall_offset_ns, segment.data(parts.collector.core))
+            for segment in share.segments
         ]
         inputs = parts.inputs.noted() if self._options[SHAPES] else NotedInputs()
         return Collected(segments, self._options[MEMORY], inputs)
 
     def describe(self) -> str:
-        """Say what is used; nothing for a program without Paddle."""
         paddle = _imported()
         if paddle is None:
             return ""
@@ -149,26 +142,25 @@ class PaddleSource(Source):
         try:
             for patches in wanted:
                 patches.acquire()
-                self._held.append(patches)
+                self._acquired.append(patches)
         except BaseException:
-            self.stop()  # nobody else would: we have not started
+            self.stop()  # the caller does not stop what failed to start
             raise
 
 
 def _imported() -> Any:
-    """Return Paddle if the program has imported it, all of it."""
+    """Return Paddle if the program has imported it completely."""
     paddle = imported_module("paddle")
     return paddle if paddle is not None and _is_paddle(paddle) else None
 
 
 def _is_paddle(module: Any) -> bool:
-    """Tell Paddle from a module or folder of the user's that is called so."""
     return hasattr(module, "_C_ops") and hasattr(module, "base")
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What all recordings of this process share."""
+    """State that all recordings of this process share."""
 
     collector: Collector
     patches: tuple[Patches, ...]

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def make_bridges_ready(options: RecordOptions) -> BridgeUnavailableError | None:
-    """Build what is missing for the torch that is installed; return why there will be no bridge.
+    """Build missing bridges for the installed torch; return why there will be none.
 
-    It is raised instead where nothing but the bridge was asked for. torch is not imported.
+    If only the bridge was asked for, the reason is raised instead. torch is not imported.
     """
     collector = chosen(options[TORCH_COLLECTOR])
     if collector is TorchCollector.KINETO:
@@ -42,12 +42,12 @@ def make_bridges_ready(options: RecordOptions) -> BridgeUnavailableError | None:
         make_ready(OPERATORS)
     except BridgeUnavailableError as error:
         if collector is TorchCollector.BRIDGE:
-            raise  # in the program's import it would be too late
+            raise  # the program's import of torch would be too late
         obstacle = error
     except OSError as error:
         obstacle = BridgeUnavailableError(str(error))
     if options[MEMORY] and options[DEVICE]:
-        # The user is told of it where memory is to be recorded.
+        # The user is warned when memory is recorded.
         with suppress(BridgeUnavailableError, OSError):
             make_ready(CUDA_MEMORY)
     return obstacle
@@ -68,7 +68,7 @@ def _source_for(
         if obstacle is not None:
             raise obstacle
         return TorchOps(torch, options)
-    except Exception as error:  # whatever is wrong with a bridge, there is a way without
+    except Exception as error:  # any failure of a bridge has a substitute
         if collector is TorchCollector.BRIDGE:
             raise
         is_told = isinstance(error, BridgeUnavailableError)
@@ -77,8 +77,8 @@ def _source_for(
         return Kineto(torch, options, why)
 
 
-class WhenImported(Source):
-    """PyTorch's source: starts at once, or when the program imports torch."""
+class TorchSource(Source):
+    """Records PyTorch, at once or when the program imports it."""
 
     name = "torch"
     burden = Burden.OPERATORS
@@ -87,7 +87,6 @@ class WhenImported(Source):
     options = (TORCH_COLLECTOR,)
 
     def __init__(self, options: RecordOptions) -> None:
-        """Remember the choice; nothing is imported or built yet."""
         self._collector = chosen(options[TORCH_COLLECTOR])
         self._options = options
         self._source: TorchOps | Kineto | None = None
@@ -98,11 +97,9 @@ class WhenImported(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one for PyTorch, whether it is imported yet or not."""
         return cls(options)
 
     def prepare(self) -> None:
-        """Find torch, or wait for it."""
         torch = sys.modules.get("torch")
         if self._source is None and torch is not None and hasattr(torch, "_C"):
             self._source = _source_for(torch, self._collector, self._options)
@@ -113,7 +110,6 @@ class WhenImported(Source):
             self._hook.install()
 
     def start(self) -> None:
-        """Record operators from now on, or from torch's import on."""
         self._started = True
         if self._source is None:
             self.prepare()
@@ -121,18 +117,15 @@ class WhenImported(Source):
             self._source.start()
 
     def stop(self) -> None:
-        """End recording, and waiting."""
         self._started = False
         self._hook.remove()
         if self._source is not None:
             self._source.stop()
 
     def collect(self) -> Captured | None:
-        """Return what the chosen source kept."""
         return None if self._source is None else self._source.collect()
 
     def so_far(self) -> Captured | None:
-        """Return what the chosen source has kept until now."""
         return None if self._source is None else self._source.so_far()
 
     @classmethod
@@ -144,15 +137,13 @@ class WhenImported(Source):
 
     @property
     def tensor_notes(self) -> TensorNotes | None:
-        """Return which tensors the operators of the last recording had; None where unknown."""
+        """Return which tensors the last recording's operators had; None if unknown."""
         return None if self._source is None else self._source.tensor_notes
 
     def describe(self) -> str:
-        """Say what is used."""
         return "torch was not imported" if self._source is None else self._source.describe()
 
     def parallelism(self) -> Mapping[str, float]:
-        """Return how many threads torch runs operators with."""
         torch: Any = sys.modules.get("torch")
         if self._source is None or not hasattr(torch, "get_num_interop_threads"):
             return {}
@@ -162,11 +153,9 @@ class WhenImported(Source):
         }
 
     def overhead_ns(self) -> float:
-        """Return the chosen source's cost of one event."""
         return 0.0 if self._source is None else self._source.overhead_ns()
 
     def _make_ready(self) -> None:
-        """Prepare the bridge before the program begins, outside the program's time."""
         if not self._made_ready:
             self._made_ready = True
             self._obstacle = make_bridges_ready(self._options)

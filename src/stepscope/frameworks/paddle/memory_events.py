@@ -32,12 +32,10 @@ _LARGEST = 2**63 - 1
 _PLACE = re.compile(r"Place\((.*)\)")
 
 
-Peaks = Sequence[Sequence[int]]  # pairs of an event and a peak
+Peaks = Sequence[Sequence[int]]  # (event, peak) pairs
 
 
 class TracerMemEventType(NumberedAlike):
-    """What a memory event is, as Paddle numbers it."""
-
     Allocate = 0
     Free = 1
     ReservedAllocate = 2
@@ -45,10 +43,10 @@ class TracerMemEventType(NumberedAlike):
 
 
 class MemoryBefore(NamedTuple):
-    """How much a device had in use before its first event, and at most until then.
+    """A device's memory before its first event: in use, and the peaks so far.
 
-    Of peaks that do not follow from this and the figures: from which event of the device on, by
-    number, each holds.
+    ``peaks_*`` is set for peaks that do not follow from this and the figures: each holds from the
+    event with that number on.
     """
 
     reserved: int = 0
@@ -73,7 +71,7 @@ def place_of_device(device: str) -> str:
 def memory_of(
     columns: Mapping[str, Any], strings: Strings, shift_ns: int
 ) -> tuple[Strings, Memory, dict[str, MemoryBefore]]:
-    """Take the columns of Paddle's memory events; places become devices in the strings."""
+    """Convert the columns of Paddle's memory events; places become devices in the strings."""
     rows = len(columns["time_ns"])
     if not rows:
         return strings, Memory.empty(), {}
@@ -95,10 +93,10 @@ def memory_of(
 def _devices(strings: Strings, places: UInt32) -> tuple[Strings, UInt32]:
     distinct, number = np.unique(places, return_inverse=True)
     names = [device_of_place(strings[int(place)]) for place in distinct]
-    known = strings.ids_of(names)
-    missing = [name for name in dict.fromkeys(names) if name not in known]
-    known |= {name: len(strings) + i for i, name in enumerate(missing)}
-    ids = np.array([known[name] for name in names], np.uint32)
+    id_of = strings.ids_of(names)
+    missing = [name for name in dict.fromkeys(names) if name not in id_of]
+    id_of |= {name: len(strings) + i for i, name in enumerate(missing)}
+    ids = np.array([id_of[name] for name in names], np.uint32)
     return Strings.of([*strings, *missing]) if missing else strings, ids[number]
 
 
@@ -109,46 +107,46 @@ def _before(
     before = {}
     for name in np.unique(device):
         rows = order[device[order] == name]
-        told = {key: column[rows] for key, column in columns.items()}
-        is_reserved = told["type"][0] >= TracerMemEventType.ReservedAllocate
+        of_device = {key: column[rows] for key, column in columns.items()}
+        is_reserved = of_device["type"][0] >= TracerMemEventType.ReservedAllocate
         before[strings[int(name)]] = MemoryBefore(
-            int(told["reserved"][0]) - (int(told["increase"][0]) if is_reserved else 0),
-            int(told["peak_allocated"][0]),
-            int(told["peak_reserved"][0]),
-            _unusual(told["peak_allocated"], told["allocated"]),
-            _unusual(told["peak_reserved"], told["reserved"]),
+            int(of_device["reserved"][0]) - (int(of_device["increase"][0]) if is_reserved else 0),
+            int(of_device["peak_allocated"][0]),
+            int(of_device["peak_reserved"][0]),
+            _unusual(of_device["peak_allocated"], of_device["allocated"]),
+            _unusual(of_device["peak_reserved"], of_device["reserved"]),
         )
     return before
 
 
-def _unusual(told: Int64, figures: Int64) -> Peaks:
-    """Return the peaks that a file tells where they are not the most so far; else nothing."""
-    if np.array_equal(told, _peaks(figures, int(told[0]), ())):
+def _unusual(peaks: Int64, figures: Int64) -> Peaks:
+    """Return the peaks of a file if they are not the running maximum of the figures; else ()."""
+    if np.array_equal(peaks, _peaks(figures, int(peaks[0]), ())):
         return ()
-    changes = np.flatnonzero(np.append(True, told[1:] != told[:-1]))
-    return tuple(zip(changes.tolist(), told[changes].tolist(), strict=True))
+    changes = np.flatnonzero(np.append(True, peaks[1:] != peaks[:-1]))
+    return tuple(zip(changes.tolist(), peaks[changes].tolist(), strict=True))
 
 
-def _peaks(figures: Int64, known: int, told: Peaks) -> Int64:
-    """Return the peak at each event, of figures in the order of time."""
-    if len(told):
-        changes, peaks = np.array(told, np.int64).T
+def _peaks(figures: Int64, before: int, changes_and_peaks: Peaks) -> Int64:
+    """Return the peak at each event; figures are ordered by time."""
+    if len(changes_and_peaks):
+        changes, peaks = np.array(changes_and_peaks, np.int64).T
         latest = np.searchsorted(changes, np.arange(len(figures)), side="right") - 1
-        return np.where(latest >= 0, peaks[latest], known)
-    return np.maximum(np.maximum.accumulate(figures), known)
+        return np.where(latest >= 0, peaks[latest], before)
+    return np.maximum(np.maximum.accumulate(figures), before)
 
 
-def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any]:
-    """Return what Paddle says about memory events beyond a Trace's columns: type, increase, peaks.
+def memory_figures(memory: Memory, strings: Strings, before_first: Any) -> dict[str, Any]:
+    """Return what Paddle adds to a Trace's memory columns: type, increase, peaks.
 
-    ``said`` is what a file says of the time before its first event; it may be anybody's file.
+    ``before_first`` is a file's claim about the time before its first event; it may be malformed.
     """
     increase = memory.size.copy()
     kind = np.where(memory.size < 0, TracerMemEventType.Free, TracerMemEventType.Allocate)
     peak_allocated, peak_reserved = np.zeros((2, len(memory)), np.int64)
     for device in np.unique(memory.device):
         rows = np.flatnonzero(memory.device == device)
-        before = _told_before(said, strings[int(device)], int(memory.reserved[rows[0]]))
+        before = _memory_before(before_first, strings[int(device)], int(memory.reserved[rows[0]]))
         change = np.diff(memory.reserved[rows], prepend=before.reserved)
         of_none = memory.size[rows] == 0
         increase[rows[of_none]] = change[of_none]
@@ -171,11 +169,11 @@ def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any
     }
 
 
-def _told_before(said: Any, device: str, reserved: int) -> MemoryBefore:
-    figures = said.get(device) if isinstance(said, dict) else None
-    known = {"reserved": reserved, **(figures if isinstance(figures, dict) else {})}
+def _memory_before(before_first: Any, device: str, reserved: int) -> MemoryBefore:
+    figures = before_first.get(device) if isinstance(before_first, dict) else None
+    values = {"reserved": reserved, **(figures if isinstance(figures, dict) else {})}
     fits = {"peaks_allocated": _are_peaks, "peaks_reserved": _are_peaks}
-    of_fields = {key: known[key] for key in MemoryBefore._fields if key in known}
+    of_fields = {key: values[key] for key in MemoryBefore._fields if key in values}
     return MemoryBefore(
         **{key: value for key, value in of_fields.items() if fits.get(key, _is_whole)(value)}
     )
@@ -188,6 +186,6 @@ def _is_whole(value: object) -> bool:
 def _are_peaks(value: object) -> bool:
     try:
         pairs = np.array(value)
-    except ValueError:  # of several lengths
+    except ValueError:  # rows of different lengths
         return False
     return pairs.shape == (0,) or (pairs.dtype == np.int64 and pairs.shape[1:] == (2,))

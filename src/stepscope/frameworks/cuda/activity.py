@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope import _native
-from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
 from stepscope.frameworks.cuda.options import DEVICE_RECORDS, bits_of, wanted_records
 from stepscope.notices import notify
@@ -26,8 +25,25 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
     from stepscope.trace.table import Int64
 
-_loaded: str | None = None  # what CUPTI says of itself, once it is in use
-_path = ""  # where it is
+
+_loaded: str | None = None  # CUPTI's name and version, once it is in use
+_path = ""  # the path of the loaded CUPTI
+
+
+def watch_captures() -> bool:
+    """Note the nodes of the graphs that are captured from now on; CUPTI must be loaded.
+
+    CUPTI has room for one listener: ``leave_captures`` must follow.
+    """
+    try:
+        _native.watch_graphs()
+    except RuntimeError:  # another tool listens: we see no nodes of graphs
+        return False
+    return True
+
+
+def leave_captures() -> None:
+    _native.leave_graphs()
 
 
 class CuptiUnavailableError(Exception):
@@ -35,7 +51,6 @@ class CuptiUnavailableError(Exception):
 
 
 def cuda_available() -> bool:
-    """Tell whether this machine's device can be recorded."""
     if not has_driver() or os.environ.get(OVERRIDE) == "off":
         return False
     try:
@@ -46,7 +61,6 @@ def cuda_available() -> bool:
 
 
 def load_cupti() -> str:
-    """Load CUPTI, once for the process; return what it is."""
     global _loaded, _path
     if _loaded is None:
         tried = []
@@ -65,19 +79,18 @@ def load_cupti() -> str:
 
 
 def cupti_path() -> str:
-    """Load CUPTI, and return where it is."""
     load_cupti()
     return _path
 
 
 class CudaActivity(Source):
-    """The source. It is for a machine with a driver; elsewhere it does nothing."""
+    """Records what devices do and the calls that launched it; does nothing without a driver."""
 
     name = "cuda"
     stage = Stage.DEVICE
     when = DEVICE
-    used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
-    recording: ClassVar[int] = 0  # how many of us do
+    used_by: ClassVar[int] = 0  # the process, this one or an ancestor, in which CUPTI has recorded
+    recording: ClassVar[int] = 0  # the number of instances that record now
 
     def __init__(
         self,
@@ -86,13 +99,12 @@ class CudaActivity(Source):
         *,
         is_inside: bool = False,
     ) -> None:
-        """Nothing is loaded yet; ``records`` are what is recorded where asked for."""
         self._limit = limit
         self._records = tuple(records)
         self._is_inside = is_inside
-        self._says = ""
+        self._description = ""
         self._since: int | None = None
-        self._lost_before = 0  # it started this time
+        self._lost_before = 0  # events lost before the current start
         self._since_ns = 0
         self._watches = False
         self._pid = 0
@@ -101,32 +113,31 @@ class CudaActivity(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
-        """Make one that keeps no more than the limit."""
         return cls(limit, options[DEVICE_RECORDS], is_inside=options[INSIDE])
 
     def prepare(self) -> None:
-        """Find and load CUPTI."""
-        if self._says or not has_driver() or os.environ.get(OVERRIDE) == "off":
+        if self._description or not has_driver() or os.environ.get(OVERRIDE) == "off":
             return
         try:
-            self._says = load_cupti()
+            self._description = load_cupti()
         except CuptiUnavailableError as error:
-            self._says = f"the device is not recorded: {error}"
-            notify(f"{self._says}; install nvidia-cuda-cupti or name a library in {OVERRIDE}")
+            self._description = f"the device is not recorded: {error}"
+            notify(
+                f"{self._description}; install nvidia-cuda-cupti or name a library in {OVERRIDE}"
+            )
 
     def start(self) -> None:
-        """Let CUPTI record, unless somebody else uses it."""
         self.prepare()
         self._lost_before = self.lost
         if _loaded is None:
             return
-        found = obstacle()
-        if found and not _may_share():
-            notify(f"the device is not recorded: {found}")
+        other_user = obstacle()
+        if other_user and not _may_share():
+            notify(f"the device is not recorded: {other_user}")
             return
         limit = native_limit(self._limit)
         seconds = self._limit.seconds if self._limit else 0.0
-        self._watches = not found and watch_captures()
+        self._watches = not other_user and watch_captures()
         self._since_ns = _native.now_ns()
         try:
             self._since = _native.start_cuda(
@@ -134,10 +145,10 @@ class CudaActivity(Source):
                 limit["keep_newest"],
                 seconds,
                 bits_of(self._records),
-                beside=bool(found),
+                beside=bool(other_user),
             )
         except RuntimeError as error:
-            why = f"{found}, and {error}" if found else str(error)
+            why = f"{other_user}, and {error}" if other_user else str(error)
             notify(f"the device is not recorded: {why}")
         else:
             CudaActivity.recording += 1
@@ -145,7 +156,7 @@ class CudaActivity(Source):
         self._pid = CudaActivity.used_by = os.getpid()
 
     def stop(self) -> None:
-        """Wait for the device and take what it did; a forked child leaves it alone."""
+        """Wait for the device and take its records; a forked child leaves the device alone."""
         since, self._since = self._since, None
         if self._pid != os.getpid():
             return
@@ -160,20 +171,18 @@ class CudaActivity(Source):
                 self._columns = _native.stop_cuda(since)
 
     def collect(self) -> Captured | None:
-        """Return the device's work and the calls that made it."""
         return self.hand_over()()
 
     def hand_over(self) -> Callable[[], Captured | None]:
-        """Let go of what the device did."""
         columns, self._columns = self._columns, None
         return partial(self._captured, columns, self._since_ns)
 
     def so_far(self) -> Captured | None:
-        """Wait for the device and return what it did until now; it goes on."""
+        """Wait for the device and return its records so far; the recording continues."""
         since = self._since
         if since is None or self._pid != os.getpid():
             return None
-        _native.start_cuda(0, True, 0.0)  # one more user: the recording has its limit already
+        _native.start_cuda(0, True, 0.0)  # another user, the limit is set
         return self._captured(_native.stop_cuda(since), self._since_ns)
 
     def _captured(self, columns: dict[str, Any] | None, since_ns: int) -> Captured | None:
@@ -186,13 +195,12 @@ class CudaActivity(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the device's work that a process left."""
-        from stepscope.frameworks.cuda.devices import known_devices
+        from stepscope.frameworks.cuda.devices import well_formed_devices
 
         columns = left.native.device()
         if not len(columns["kind"]):
             return None
-        devices = known_devices(left.meta.get(SOURCES, {}).get("devices", ()))
+        devices = well_formed_devices(left.meta.get(SOURCES, {}).get("devices", ()))
         try:
             records = wanted_records(left.meta.get(cls.name, {}).get("records"))
         except ValueError:
@@ -207,11 +215,9 @@ class CudaActivity(Source):
             self.devices = cuda_devices()
 
     def describe(self) -> str:
-        """Say which CUPTI is used."""
-        return self._says
+        return self._description
 
     def describe_running(self) -> str:
-        """Say the same; the devices are known once the program uses them."""
         if _loaded is not None:
             self._find_devices()
         return self.describe()
@@ -224,7 +230,7 @@ def _captured(
     find_nodes: Callable[[Int64], dict[str, Any]],
     since_ns: int,
 ) -> Captured:
-    from stepscope.frameworks.cuda.columns import captured
+    from stepscope.frameworks.cuda.cupti_columns import captured
     from stepscope.frameworks.cuda.extras import extras_captured, split
     from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
     from stepscope.trace.join import merge_parts
@@ -240,20 +246,19 @@ def _captured(
 
 
 def obstacle() -> str:
-    """Say what keeps CUPTI from recording for us, as far as is known."""
     if CudaActivity.used_by not in (0, os.getpid()):
         return "CUPTI does not survive a fork; start this process with spawn"
-    if CudaActivity.recording:  # CUPTI is ours
+    if CudaActivity.recording:  # we are the user of CUPTI
         return ""
     other = _other_user()
     return f"{other} is using CUPTI" if other else ""
 
 
 def _may_share() -> bool:
-    """Tell whether to try to record beside who uses CUPTI; CUPTI and that tool may still refuse.
+    """Tell whether to try recording while another tool uses CUPTI; CUPTI and that tool may refuse.
 
-    It takes CUPTI's functions for several subscribers (CUDA 13.3). torch's own collector uses the
-    older ones, which fail once several are allowed: its recording must not suffer from ours.
+    This takes CUPTI's functions for several subscribers (CUDA 13.3). torch's own collector uses the
+    older functions, which fail once several subscribers are allowed, and must not be broken.
     """
     if CudaActivity.used_by not in (0, os.getpid()):
         return False
@@ -262,7 +267,7 @@ def _may_share() -> bool:
 
 def _torch_records() -> bool:
     torch = sys.modules.get("torch")
-    # The public name tells of our own recordings, too.
+    # The public name also reports our own recordings.
     return torch is not None and bool(torch._C._autograd._profiler_enabled())
 
 
@@ -273,3 +278,35 @@ def _other_user() -> str:
         "NSYS_PROFILING_SESSION_ID"
     )
     return "a tool that was injected into this process (Nsight?)" if injected else ""
+
+
+class AskedRecords(Source):
+    """Warns if such records are asked for and no device is recorded.
+
+    ``CudaActivity`` records them, together with the device's work.
+    """
+
+    name = "device records"
+    stage = Stage.DEVICE
+    when = DEVICE_RECORDS
+
+    def __init__(self, wanted: Sequence[str], *, with_device: bool) -> None:
+        self._wanted, self._with_device = wanted, with_device
+
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        return cls(options[DEVICE_RECORDS], with_device=options[DEVICE])
+
+    def start(self) -> None:
+        if why := self._obstacle():
+            notify(f"no {', '.join(self._wanted)} records of the device: {why}")
+
+    def _obstacle(self) -> str:
+        if not has_driver():
+            return "no NVIDIA driver is loaded"
+        if os.environ.get(OVERRIDE) == "off":
+            return f"{OVERRIDE} is off"
+        return "" if self._with_device else "the activities do not include the device"
+
+    def stop(self) -> None:
+        """Do nothing: there is nothing to end."""

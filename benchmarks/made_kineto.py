@@ -96,6 +96,7 @@ class Rank:
         """Launch a kernel."""
         correlation = self.call(f"{self.gpu.runtime}LaunchKernel", LAUNCH_US, external)
         shape = {"grid": [132, 1, 1], "block": [256, 1, 1], "registers per thread": 64}
+        shape["shared memory"] = 49_152
         self.work("kernel", kernel, us, stream, correlation, External_id=external, **shape, **args)
 
     def graph(self, kernels: Sequence[tuple[str, float]], host_us: float = 30.0) -> None:
@@ -126,8 +127,9 @@ class Rank:
         args |= {"device": self.number, "stream": stream, "correlation": correlation}
         self._write(cat, name, (start, start + us), on, args)
         call = {"id": correlation, "cat": "ac2g", "name": "ac2g"}
-        self.events.append({"ph": "s", "pid": self.pid, "tid": self.pid, "ts": self.now, **call})
-        self.events.append({"ph": "f", **on, "ts": start, "bp": "e", **call})
+        host = {"pid": self.pid, "tid": self.pid, "ts": round(self.now, 3)}
+        self.events.append({"ph": "s", **host, **call})
+        self.events.append({"ph": "f", **on, "ts": round(start, 3), "bp": "e", **call})
         return start + us
 
     def copy(
@@ -176,7 +178,7 @@ class Rank:
         self.events.append(
             {
                 "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]",
-                "pid": self.pid, "tid": self.pid, "ts": self.now,
+                "pid": self.pid, "tid": self.pid, "ts": round(self.now, 3),
                 "args": {
                     "Device Type": 1, "Device Id": self.number, "Addr": address, "Bytes": size,
                     "Total Allocated": allocated, "Total Reserved": reserved,

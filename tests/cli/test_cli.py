@@ -15,7 +15,7 @@ import pytest
 
 from command_line import ENVIRONMENT, python
 from made_trace import Call, trace_of_calls
-from sample_traces import HOSTILE, SHARED_TRACES, recording
+from sample_traces import HOSTILE, ONE_RANK, recording
 from stepscope.cli import commands_for, main
 from stepscope.cli.json_output import VERSIONS
 from stepscope.cli.options import memory_size
@@ -141,11 +141,9 @@ def test_info_tells_where_a_trace_comes_from(
     assert facts["12/34"] == "2 events  python · main"
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not SHARED_TRACES, reason="the shared traces are not here")
 @pytest.mark.parametrize("verb", ["summary", "info"])
 def test_traces_of_other_tools(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in SHARED_TRACES:
+    for path in ONE_RANK:
         assert main([verb, str(path)]) == 0
         shown = capsys.readouterr()
         assert shown.out.startswith(f"{path}: ")

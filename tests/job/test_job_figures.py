@@ -10,7 +10,7 @@ import pytest
 
 from made_job import WALL_NS, Plan, times_of, trace_of
 from made_trace import Call, trace_of_calls
-from sample_traces import SHARED_TRACES
+from sample_traces import EIGHT_RANKS, SAMPLES, json_events
 from stepscope import job as jobs
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.steps.parts import Part, host_parts
@@ -144,11 +144,11 @@ def test_overlap_is_exact_on_made_ranks() -> None:
     assert sum(check_overlaps(trace_of(times, rank)) for rank in range(3)) == 3
 
 
-@pytest.mark.skipif(not SHARED_TRACES, reason="the sample traces are not here")
 def test_overlap_is_exact_on_real_ranks() -> None:
-    names = ("worker", "hta__nccl", "hta__cpu_only", "hta__ns", "tracelens__b200")
-    files = [path for path in SHARED_TRACES if path.name.startswith(names)]
-    assert sum(check_overlaps(read_trace(path)) for path in files) >= 12
+    """Eight gloo ranks, one NCCL rank, and two ranks with a GPU each in one file."""
+    names = ("rank", "made_nccl", "made_two_gpus")
+    files = [path for path in SAMPLES if path.name.startswith(names)]
+    assert sum(check_overlaps(read_trace(path)) for path in files) == 11
 
 
 def test_a_replay_gives_the_recorded_times_again() -> None:
@@ -193,7 +193,6 @@ def test_imbalance_names_the_ranks_with_most_and_least_work() -> None:
     assert table.imbalance[0] > 0.3
 
 
-@pytest.mark.skipif(not SHARED_TRACES, reason="the sample traces are not here")
 @pytest.mark.parametrize("backend", ["nccl", "rccl", "hccl", "xccl", "gloo", "ucc", "mpi", "pccl"])
 def test_collectives_of_every_backend_are_known_by_their_ranges(backend: str) -> None:
     trace = trace_of_calls([Call(f"{backend}:all_reduce", 0, 10, "user_annotation")])
@@ -201,10 +200,13 @@ def test_collectives_of_every_backend_are_known_by_their_ranges(backend: str) ->
     assert host_parts(trace).tolist() == [Part.COMMUNICATION]
 
 
-@pytest.mark.skipif(not SHARED_TRACES, reason="the sample traces are not here")
 def test_files_of_many_ranks_are_read_as_they_are() -> None:
-    (folder,) = {path.parent for path in SHARED_TRACES if path.name.startswith("worker")}
-    job = jobs.open_job(folder)
-    assert (len(job), job.world_size, len(job.meetings), job.missing) == (8, 8, 8, ())
-    assert job.residual_ns < 3_000
+    job = jobs.open_job(EIGHT_RANKS)
+    waits = [
+        event
+        for event in json_events(EIGHT_RANKS / "rank0.pt.trace.json.gz")
+        if event["name"] == "gloo:all_reduce"
+    ]
+    assert (len(job), job.world_size, len(job.meetings), job.missing) == (8, 8, len(waits), ())
     assert (job.meetings.count == 8).all()
+    assert job.residual_ns < job.typical_step_ns / 10

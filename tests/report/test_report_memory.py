@@ -11,7 +11,7 @@ import pytest
 from made_memory import Event, Said, trace_with_memory
 from made_trace import Call, trace_of_calls
 from report_page import address
-from sample_traces import HOSTILE, SHARED_TRACES
+from sample_traces import HOSTILE, SAMPLES, json_events, sample_name
 from stepscope import read_trace
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import Category, memory_peak, memory_timeline
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 KIB = 1024
 # The others have no memory events.
 WITH_MEMORY = [
-    path
-    for path in SHARED_TRACES
-    if path.name.startswith(("hta__df_index", "tracelens__h100", "tracelens__mi300"))
+    path for path in SAMPLES if any(event["name"] == "[memory]" for event in json_events(path))
 ]
 OWN = ("model.py(12): forward", "train.py(3): <module>")
 LIBRARY = ("torch/nn/linear.py(7): forward", *OWN)
@@ -144,7 +142,7 @@ class TestColumns:
         check_levels(without_addresses(totals=True))
         check_levels(without_addresses(totals=False))
 
-    @pytest.mark.parametrize("path", WITH_MEMORY, ids=lambda path: path.name)
+    @pytest.mark.parametrize("path", WITH_MEMORY, ids=sample_name)
     def test_one_peak_in_real_traces(self, path: Path) -> None:
         """Terminal, overview and page have one number: the greatest total of the file."""
         trace = with_memory(read_trace(path))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
-from sample_traces import SHARED_TRACES
+from sample_traces import SAMPLES, sample_name
 from stepscope import read_trace
 from stepscope.analysis.answer import answer
 from stepscope.analysis.device.kernels import kernel_table
@@ -67,7 +67,7 @@ def report_of(
     return Columns(blocks[0]), left_out
 
 
-@pytest.mark.parametrize("source", SHARED_TRACES, ids=[path.name[:40] for path in SHARED_TRACES])
+@pytest.mark.parametrize("source", SAMPLES, ids=sample_name)
 def test_totals_are_those_of_the_summary(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,8 +107,8 @@ def test_totals_are_those_of_the_summary(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
-    [path for path in SHARED_TRACES if "h100" in path.name or "tb_plugin" in path.name][:2],
-    ids=lambda path: path.name[:40],
+    [path for path in SAMPLES if sample_name(path) in {"cpu_training", "made_rocm"}],
+    ids=sample_name,
 )
 def test_every_page_of_a_real_trace_opens(source: Path, reports: Reports) -> None:
     page = reports.open(read_trace(source))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from device_reference import TRACES, trace_named
 from made_report import LINES
 from made_trace import Call, trace_of_calls
 from report_data import PageData
 from report_page import address
-from sample_traces import HOSTILE
+from sample_traces import HOSTILE, ONE_RANK, sample_name
+from stepscope import read_trace
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.averages import single_events
@@ -27,9 +27,9 @@ from stepscope.report.sections.operators import add_operators
 from stepscope.report.tables import add_table, known_or_nan
 
 if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+    from pathlib import Path
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
+    from stepscope.trace.model import Trace
 
 
 def add_tables(trace: Trace, payload: Payload) -> None:
@@ -173,10 +173,9 @@ def test_totals_of_a_recording() -> None:
     assert page.values["flame.calls.metrics"] == ["cpu_ns", "cpu_bytes"]
 
 
-@needs_traces
-@pytest.mark.parametrize("word", ["h100", "mi300", "nccl", "cpu_only", "mtia"])
-def test_totals_of_real_traces(word: str) -> None:
-    check_totals(trace_named(word))
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
+def test_totals_of_samples(path: Path) -> None:
+    check_totals(read_trace(path))
 
 
 def recording() -> Trace:

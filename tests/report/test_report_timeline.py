@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
-from sample_traces import HOSTILE, SHARED_TRACES, recording
+from sample_traces import HOSTILE, SAMPLES, recording, sample_name, sample_path
 from stepscope import read_trace
 from stepscope.analysis.host.flows import forward_backward
 from stepscope.analysis.host.lanes import lanes
@@ -91,7 +91,7 @@ class TestLanes:
         ]
         self.assert_apart(trace_of_calls(calls))
 
-    @pytest.mark.parametrize("path", SHARED_TRACES, ids=lambda path: path.name[:40])
+    @pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
     def test_nothing_overlaps_in_real_traces(self, path: Path) -> None:
         self.assert_apart(read_trace(path))
 
@@ -117,9 +117,7 @@ def test_backward_functions_know_their_operators() -> None:
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_no_box_is_lost_in_real_traces(tmp_path: Path) -> None:
     """The same test as on made-up slices, on traces that overlap and nest deeply."""
-    chosen = [path for path in SHARED_TRACES if "b200" in path.name or "h100" in path.name]
-    if not chosen:
-        pytest.skip("no real traces at hand")
+    chosen = [sample_path(name) for name in ("cpu_training", "made_two_gpus")]
     pages = [tmp_path / f"{i}.html" for i in range(len(chosen))]
     for path, page in zip(chosen, pages, strict=True):
         export_html(read_trace(path), page)
@@ -358,10 +356,8 @@ class TestPage:
     @pytest.mark.slow
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_a_real_trace(self, reports: Reports, theme: str) -> None:
-        found = [path for path in SHARED_TRACES if "h100" in path.name]
-        if not found:
-            pytest.skip("no real traces at hand")
-        page = reports.open(read_trace(found[0]), "timeline?q=gemm", theme=theme)
+        trace = read_trace(sample_path("made_rocm"))
+        page = reports.open(trace, "timeline?q=addmm", theme=theme)
         assert " of " in page.inner_text(".timeline-tools output")
         reports.shot(page, f"timeline-{theme}")
         page.keyboard.press("t")

@@ -5,34 +5,29 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sample_traces import sample_path
 from stepscope.formats import read_trace
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+    from pathlib import Path
 
-_SHARED = Path(__file__).parents[3] / "shared" / "traces"
-TRACES = sorted(_SHARED.rglob("*.json.gz"))
+    from stepscope.trace.model import Trace, Track
+
 WORK_KINDS = {SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET}
 MTIA_WAITS = {"event_record", "event_wait"}
 
 
-def short_name(path: Path) -> str:
-    return path.name[:40]
-
-
 @cache
-def shared_trace(path: Path) -> Trace:
+def trace_in(path: Path) -> Trace:
     return read_trace(path)
 
 
 @cache
-def trace_named(word: str) -> Trace:
-    (path,) = [path for path in TRACES if word in path.name]
-    return shared_trace(path)
+def sample_trace(name: str) -> Trace:
+    return trace_in(sample_path(name))
 
 
 @dataclass(frozen=True)
@@ -49,6 +44,12 @@ class Event:
     correlation: int
 
 
+def device_of(track: Track) -> str:
+    """Return a device's number: XLA names its process after it, and others number it so."""
+    _, is_xla, number = track.process_name.partition("/device:GPU:")
+    return number if is_xla else track.pid
+
+
 def events_of(trace: Trace) -> list[Event]:
     slices = trace.slices
     return [
@@ -58,7 +59,7 @@ def events_of(trace: Trace) -> list[Event]:
             SliceKind(int(slices.kind[row])),
             int(slices.start_ns[row]),
             int(slices.start_ns[row] + slices.duration_ns[row]),
-            trace.tracks[int(slices.track[row])].pid,
+            device_of(trace.tracks[int(slices.track[row])]),
             int(slices.track[row]),
             int(slices.correlation[row]),
         )
@@ -67,8 +68,8 @@ def events_of(trace: Trace) -> list[Event]:
 
 
 @cache
-def shared_events(path: Path) -> list[Event]:
-    return events_of(shared_trace(path))
+def events_in(path: Path) -> list[Event]:
+    return events_of(trace_in(path))
 
 
 def work_of(events: list[Event], trace: Trace) -> list[Event]:

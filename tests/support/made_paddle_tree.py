@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 PID = 7
+US = 1000
+CPU_USE = {"Process Cpu Utilization": "0.5", "System Cpu Utilization": "0.25"}
 
 
 @dataclass
@@ -67,6 +70,70 @@ class Host:
         yield self
         for child in self.children_node:
             yield from child.all()
+
+
+def host(name: str, event_type: str, start_us: int, end_us: int, *inside: object) -> Host:
+    """Return a host event; what is in it goes where Paddle has it."""
+    return Host(
+        name,
+        event_type,
+        start_us * US,
+        end_us * US,
+        children_node=[one for one in inside if isinstance(one, Host)],
+        runtime_node=[one for one in inside if isinstance(one, Runtime)],
+        mem_node=[one for one in inside if isinstance(one, Bytes)],
+    )
+
+
+def call(name: str, start_us: int, end_us: int, *launched: Device) -> Runtime:
+    return Runtime(name, start_us * US, end_us * US, list(launched))
+
+
+def device(name: str, start_us: int, end_us: int, event_type: str = "Kernel") -> Device:
+    return Device(name, start_us * US, end_us * US, event_type)
+
+
+def one_step() -> Host:
+    """Return a step with a phase of each kind, an exchange, a copy and a range of the user's."""
+    gemm = call("cudaLaunchKernel", 25, 30, device("void gemm<float, 128>(float*, int)", 30, 90))
+    exchange = call("cudaLaunchKernel", 60, 65, device("ncclKernel_AllReduce", 80, 150))
+    copy = call("cudaMemcpyAsync", 81, 84, device("MEMCPY_HtoD", 90, 98, "Memcpy"))
+    launch = host("matmul kernel launch", "DygraphKernelLaunch", 20, 45, gemm)
+    block = host(
+        *("my_block", "PythonUserDefined", 6, 91),
+        host("matmul dygraph", "Operator", 10, 50, launch),
+        host("c_allreduce_sum dygraph", "Operator", 55, 75, exchange),
+        host("GpuMemcpyAsync:CPU->GPU", "UserDefined", 80, 86, copy),
+    )
+    return host(
+        *("ProfileStep#0", "ProfileStep", 0, 200),
+        host("DataLoader", "Dataloader", 0, 2),
+        host("Linear", "Forward", 5, 93, block),
+        host("backward", "Backward", 100, 120),
+    )
+
+
+def as_paddle(threads: Mapping[int, Sequence[Host]]) -> dict[int, Any]:
+    """Return the same trees as nodes that Paddle's statistics can walk."""
+    from paddle.base.core import TracerEventType, TracerMemEventType
+
+    def node(event: Any, tid: int) -> Any:
+        parts = {
+            part: [node(one, tid) for one in getattr(event, part, [])]
+            for part in ("children_node", "runtime_node", "device_node")
+        }
+        given = {key: value for key, value in vars(event).items() if key not in parts}
+        given["type"] = getattr(TracerEventType, event.type)
+        given["mem_node"] = [memory(one) for one in getattr(event, "mem_node", [])]
+        return SimpleNamespace(**{**given, **parts, "thread_id": tid})
+
+    def memory(event: Bytes) -> Any:
+        taken = event.increase_bytes > 0
+        kind = TracerMemEventType.Allocate if taken else TracerMemEventType.Free
+        return SimpleNamespace(**vars(event), type=kind, peak_allocated=0, peak_reserved=0)
+
+    roots = {tid: Host("root", "UserDefined", 0, 0, list(tops)) for tid, tops in threads.items()}
+    return {tid: node(root, tid) for tid, root in roots.items()}
 
 
 def trace_of_threads(threads: Mapping[int, Sequence[Host]], **info: Any) -> Trace:

@@ -1,18 +1,31 @@
-"""Small traces to test with, texts that break things, and real traces where they are at hand."""
+"""Small traces to test with, texts that break things, and the recordings of tests/samples."""
 
 from __future__ import annotations
 
+import gzip
+import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from stepscope.trace.build import build
 from stepscope.trace.model import Args, Trace, TraceInfo, Track
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
-SHARED_TRACES = sorted((Path(__file__).parents[3] / "shared" / "traces").glob("**/*.json.gz"))
+SAMPLES_FOLDER = Path(__file__).parents[1] / "samples"
+# Recorded on a GPU, and so perhaps not there yet.
+H200 = ("h200_training", "h200_language_model", "h200_streams")
+PADDLE_SAMPLES = SAMPLES_FOLDER / "paddle"
+EIGHT_RANKS = SAMPLES_FOLDER / "eight_ranks"
+SAMPLES = sorted({*SAMPLES_FOLDER.glob("*.json.gz"), *EIGHT_RANKS.glob("*.json.gz")})
+# Stepscope's own exports become recordings again, without what only completes the file.
+OF_OTHERS = [path for path in SAMPLES if path.name.partition(".")[0] != "cpu_stepscope"]
+# The ranks of one job are alike: the first stands for all.
+ONE_RANK = [path for path in SAMPLES if path.parent != EIGHT_RANKS or path.name.startswith("rank0")]
 HOSTILE = [
     'quote " backslash \\ slash /',
     "</script><script>alert(1)</script>",
@@ -20,6 +33,26 @@ HOSTILE = [
     "ünï çödé 漢字 🙂 \u2028\u2029\ufeff",
     "long " * 2_000,
 ]
+
+
+def sample_name(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def sample_path(name: str) -> Path:
+    """Return a sample's file; where it is recorded on a GPU and was not yet, skip the test."""
+    paths = [path for path in SAMPLES if sample_name(path) == name]
+    if not paths and name.startswith("h200"):
+        pytest.skip(f"{name} is not in tests/samples: tools/make_samples.py h200 records it")
+    (path,) = paths
+    return path
+
+
+def json_events(path: Path) -> list[dict[str, Any]]:
+    """Return the events of a sample as its JSON has them, numbers exact."""
+    document = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
+    events: list[dict[str, Any]] = document["traceEvents"]
+    return events
 
 
 def recording(names: list[str] | None = None, args: Args | None = None, **info: Any) -> Trace:
@@ -59,7 +92,11 @@ def _told(trace: Trace) -> dict[str, Any]:
 
     def pairs(args: Args, rows: int) -> Any:
         rest = args.rest if len(args.rest) else np.zeros(rows, np.uint32)
-        columns = {k: (c.rows.tolist(), c.values.tolist()) for k, c in args.integers.items()}
+        columns = {
+            key: (column.rows.tolist(), column.values.tolist())
+            for key, column in args.integers.items()
+            if len(column.rows)
+        }
         return columns, [texts[i] for i in rest]
 
     told: dict[str, Any] = {}

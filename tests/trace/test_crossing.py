@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stepscope
-from sample_traces import SHARED_TRACES
+from sample_traces import ONE_RANK, sample_name
 from stepscope.analysis.intervals import union
 from stepscope.trace.kinds import DEVICE_KINDS, SliceFlags
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.trace.model import Trace
-
-# The ranks of one job are alike: the first stands for all.
-ONE_RANK = [path for path in SHARED_TRACES if path.name[:6] != "worker" or path.name[6] == "0"]
 
 
 def event(name: str, start: float, end: float, cat: str = "cpu_op") -> dict[str, Any]:
@@ -109,7 +106,7 @@ def test_no_moment_of_a_thread_is_the_own_time_of_two(tmp_path: Path) -> None:
     assert trace.slices.self_ns.tolist() == [10_000, 50_000, 40_000]
 
 
-@pytest.mark.parametrize("path", ONE_RANK, ids=lambda path: path.name[:40])
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_own_times_add_up_to_the_time_in_slices(path: Path) -> None:
     slices = stepscope.read_trace(path).slices
     on_host = ~np.isin(slices.kind, DEVICE_KINDS) & (slices.flags & SliceFlags.ASYNC == 0)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sample_traces import HOSTILE, SHARED_TRACES, assert_same, recording
+from sample_traces import HOSTILE, SAMPLES, assert_same, recording, sample_name
 from stepscope.errors import StepscopeError, TraceReadError
 from stepscope.formats import read_trace
 from stepscope.trace.frames import slices_frame
@@ -91,8 +91,7 @@ def test_loading_merges_texts_that_stood_twice(tmp_path: Path) -> None:
     assert sorted(Trace.load(tmp_path / "t.stepscope").strings) == ["", "again", "cpu_op"]
 
 
-@pytest.mark.skipif(not SHARED_TRACES, reason="the shared traces are not here")
-@pytest.mark.parametrize("path", SHARED_TRACES, ids=lambda path: path.name[:30])
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
 def test_real_traces_come_back(tmp_path: Path, path: Path) -> None:
     trace = read_trace(path)
     save(trace, tmp_path / "t.stepscope")

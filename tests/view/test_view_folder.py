@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made_trace import Call, trace_of_calls
-from sample_traces import SHARED_TRACES
+from sample_traces import SAMPLES, sample_name
 from stepscope.errors import TraceReadError
 from stepscope.formats import read_trace
 from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb
@@ -241,7 +241,7 @@ def test_a_long_name_is_cut() -> None:
     assert len(key_figures(small_trace("x" * 10_000)).top_operator) == 200
 
 
-@pytest.mark.parametrize("path", SHARED_TRACES, ids=[path.name[:40] for path in SHARED_TRACES])
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
 def test_every_real_trace_has_figures(path: Path) -> None:
     figures = key_figures(read_trace(path))
     assert figures.events > 0

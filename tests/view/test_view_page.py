@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_trace import trace_of_calls
-from sample_traces import HOSTILE, SHARED_TRACES
+from sample_traces import HOSTILE, PADDLE_SAMPLES, SAMPLES, SAMPLES_FOLDER
 from viewing import Viewed, saved, small_trace, viewing, written
 
 if TYPE_CHECKING:
@@ -276,12 +276,11 @@ def test_a_trace_of_nothing_is_listed(window: Window, root: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED_TRACES, reason="no real traces at hand")
 def test_real_traces(chromium: Any) -> None:
-    folder = SHARED_TRACES[0].parent
-    with viewing(folder) as viewed:
+    paths = [*SAMPLES, *PADDLE_SAMPLES.glob("*.json.gz"), *PADDLE_SAMPLES.glob("*.pb")]
+    with viewing(SAMPLES_FOLDER) as viewed:
         told = {trace["name"]: trace for trace in viewed.traces()}
-        assert set(told) == {path.relative_to(folder).as_posix() for path in SHARED_TRACES}
+        assert set(told) == {path.relative_to(SAMPLES_FOLDER).as_posix() for path in paths}
         assert not [trace["error"] for trace in told.values() if trace["error"]]
         window = Window(chromium, viewed)
         page = window.open("#sort=events&order=down")

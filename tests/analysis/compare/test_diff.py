@@ -12,7 +12,7 @@ import stepscope
 from gate_traces import run
 from made_steps import BASE, STEP, steps
 from made_trace import Call, Sample, trace_of_calls
-from sample_traces import SHARED_TRACES
+from sample_traces import ONE_RANK
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.statistics import Verdict
 from stepscope.errors import StepscopeError
@@ -173,10 +173,8 @@ def test_mistakes_are_named() -> None:
         stepscope.diff(steps(BASE), "nowhere.json")
 
 
-@pytest.mark.skipif(not SHARED_TRACES, reason="real traces are not at hand")
 def test_real_traces_add_up() -> None:
-    small = sorted(SHARED_TRACES, key=lambda path: path.stat().st_size)[:7]
-    traces = [stepscope.read_trace(path) for path in small]
+    traces = [stepscope.read_trace(path) for path in ONE_RANK]
     for one, other in pairwise(traces):
         assert_adds_up(diff_traces([one], [other], findings=False))
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
 
 from device_reference import (
-    TRACES,
     busy,
     by_device,
+    events_in,
     length,
+    merged,
+    sample_trace,
     shared,
-    shared_events,
-    shared_trace,
-    short_name,
-    trace_named,
+    trace_in,
     work_of,
 )
 from made_trace import Call, trace_of_calls
+from sample_traces import H200, ONE_RANK, json_events, sample_name, sample_path
 from stepscope.analysis.device.busy import device_busy, step_busy, stream_busy
 from stepscope.analysis.device.work import WorkKind, device_work, is_communication
 from stepscope.analysis.steps.steps import step_table
@@ -26,7 +28,6 @@ from stepscope.analysis.steps.steps import step_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 GPU = ["10", "0", "0", "1"]  # a process, two streams of device 0, one of device 1
 
 
@@ -95,18 +96,23 @@ def test_communication_is_told_by_the_name(name: str, communicates: bool) -> Non
     assert is_communication(name) is communicates
 
 
-@needs_traces
-@pytest.mark.parametrize(("word", "busy_us"), [("b200", 11_596), ("Qwen1.5", 45_647)])
-def test_busy_time_as_measured_by_others(word: str, busy_us: int) -> None:
-    (busy_ns,) = device_busy(trace_named(word)).busy_ns.tolist()
-    assert busy_ns // 1000 == busy_us
+@pytest.mark.parametrize("name", ["made_language_model", "made_two_gpus", *H200])
+def test_busy_time_as_counted_in_the_file(name: str) -> None:
+    path = sample_path(name)
+    work: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for event in json_events(path):
+        if event.get("cat") in {"kernel", "gpu_memcpy", "gpu_memset"}:
+            start, duration = Decimal(event["ts"]) * 1000, Decimal(event["dur"]) * 1000
+            work[str(event["pid"])].append((int(start), int(start + duration)))
+    rows = device_busy(trace_in(path))
+    expected = {device: length(merged(intervals)) for device, intervals in work.items()}
+    assert dict(zip(rows.device, rows.busy_ns.tolist(), strict=True)) == expected
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_as_a_slow_sweep_finds_it(path: Path) -> None:
-    trace = shared_trace(path)
-    work = work_of(shared_events(path), trace)
+    trace = trace_in(path)
+    work = work_of(events_in(path), trace)
     rows = device_busy(trace)
     expected = {device: length(busy(events)) for device, events in by_device(work).items()}
     assert dict(zip(rows.device, rows.busy_ns.tolist(), strict=True)) == expected
@@ -124,9 +130,8 @@ def test_as_a_slow_sweep_finds_it(path: Path) -> None:
         assert table.busy_ns[i] == shared(busy(by_device(work)[device]), window)
 
 
-@needs_traces
 def test_mtia_waits_are_no_work_and_its_dma_are_copies() -> None:
-    trace = trace_named("mtia")
+    trace = sample_trace("made_mtia")
     work = device_work(trace)
     names = {
         trace.name_of(int(row)): WorkKind(int(kind))
@@ -134,7 +139,6 @@ def test_mtia_waits_are_no_work_and_its_dma_are_copies() -> None:
     }
     assert names == {
         "dma_request": WorkKind.COPY,
-        "merge": WorkKind.COMPUTE,
-        "remote": WorkKind.COMPUTE,
-        "pe_exe": WorkKind.COMPUTE,
+        "matrix": WorkKind.COMPUTE,
+        "vector": WorkKind.COMPUTE,
     }

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from device_reference import (
-    TRACES,
     Event,
     busy,
     by_device,
     call_of,
+    events_in,
+    sample_trace,
     shared,
-    shared_events,
-    shared_trace,
-    short_name,
-    trace_named,
+    trace_in,
     work_of,
 )
 from made_trace import Call, trace_of_calls
+from sample_traces import ONE_RANK, sample_name
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.idle import (
     HIDDEN,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Trace
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 GPU = ["10", "10", "0", "0"]  # two threads of a process, two streams of a device
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
@@ -239,20 +237,19 @@ def _walk(
     parts[IdleReason.AFTER_SYNC if ran_dry and soon else IdleReason.HOST] += own_ns
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_as_a_slow_walk_finds_it(path: Path) -> None:
-    trace = shared_trace(path)
+    trace = trace_in(path)
     work = device_work(trace)
     idle = device_idle(trace, work)
     assert idle.idle_ns.tolist() == device_busy(trace, work).idle_ns.tolist()
     assert idle.parts_ns.sum(axis=1).tolist() == idle.idle_ns.tolist()
     assert (idle_gaps(trace, work).parts_ns >= 0).all()
-    expected = slow_reasons(trace, shared_events(path))
+    expected = slow_reasons(trace, events_in(path))
     assert dict(zip(idle.device, idle.parts_ns.tolist(), strict=True)) == expected
 
 
-@needs_traces
-def test_a_loader_without_workers_is_what_this_program_waited_for() -> None:
-    idle = device_idle(trace_named("samples__resnet50_num_workers_0"))
+@pytest.mark.parametrize("name", ["made_loader", "h200_training"])
+def test_a_loader_without_workers_is_what_this_program_waited_for(name: str) -> None:
+    idle = device_idle(sample_trace(name))
     assert idle.parts_ns[0].argmax() == IdleReason.DATA_LOADING

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from device_reference import (
-    TRACES,
     busy,
     by_device,
     call_of,
+    events_in,
     launching_op,
     length,
-    shared_events,
-    shared_trace,
-    short_name,
-    trace_named,
+    trace_in,
     work_of,
 )
 from made_trace import Call, trace_of_calls
+from sample_traces import ONE_RANK, json_events, sample_name, sample_path
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.trace.model import SliceKind
@@ -28,7 +26,6 @@ from stepscope.trace.model import SliceKind
 if TYPE_CHECKING:
     from pathlib import Path
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 GPU = ["10", "0", "0", "0"]
 
 
@@ -103,11 +100,10 @@ def test_tensor_cores_by_the_name(answer: TensorCores, names: list[str]) -> None
     assert {name: uses_tensor_cores(name) for name in names} == dict.fromkeys(names, answer)
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_as_a_slow_sum_finds_it(path: Path) -> None:
-    trace = shared_trace(path)
-    events = shared_events(path)
+    trace = trace_in(path)
+    events = events_in(path)
     work = work_of(events, trace)
     kernels = [e for e in work if e.kind == SliceKind.KERNEL and e.name != "dma_request"]
     calls = call_of(events)
@@ -133,10 +129,13 @@ def test_as_a_slow_sum_finds_it(path: Path) -> None:
         assert rows.operators[i] == len(behind[name])
 
 
-@needs_traces
-def test_shape_and_memory_where_the_trace_tells() -> None:
-    rows = kernel_table(trace_named("Qwen1.5")).to_polars().row(0, named=True)
-    assert rows["name"].startswith("sm90_xmma_gemm_bf16bf16")
-    assert (rows["grid"], rows["block"]) == ("132,1,1", "384,1,1")
-    assert (rows["registers"], rows["shared_memory_bytes"]) == (168, 231_424)
+@pytest.mark.parametrize("name", ["made_language_model", "h200_language_model"])
+def test_shape_and_memory_where_the_trace_tells(name: str) -> None:
+    path = sample_path(name)
+    rows = kernel_table(trace_in(path)).to_polars().row(0, named=True)
+    told = next(event["args"] for event in json_events(path) if event["name"] == rows["name"])
+    assert rows["grid"] == ",".join(map(str, told["grid"]))
+    assert rows["block"] == ",".join(map(str, told["block"]))
+    assert rows["registers"] == told["registers per thread"]
+    assert rows["shared_memory_bytes"] == told["shared memory"]
     assert rows["operator"] == "aten::mm"

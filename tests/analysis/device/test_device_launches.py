@@ -10,15 +10,15 @@ import pytest
 
 from chrome_json import read_text
 from device_reference import (
-    TRACES,
     WORK_KINDS,
     call_of,
+    events_in,
     launching_op,
-    shared_events,
-    shared_trace,
-    short_name,
+    sample_trace,
+    trace_in,
 )
 from made_trace import Call, trace_of_calls
+from sample_traces import ONE_RANK, sample_name
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.averages import averages
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Trace
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 GPU = ["10", "0", "0", "0"]
 
 # A replayed CUDA graph as Kineto writes it: all kernels have the correlation of the one launch.
@@ -116,15 +115,14 @@ def test_early_kinetos_wrote_the_external_id_otherwise(tmp_path: Path) -> None:
     assert device_work(trace).streams == ((0, "7"),)
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_every_kernel_is_tied_as_a_slow_search_ties_it(path: Path) -> None:
-    trace = shared_trace(path)
+    trace = trace_in(path)
     tree = call_tree(trace)
     found = launches(tree)
     if found is None:
         return
-    events = shared_events(path)
+    events = events_in(path)
     calls = call_of(events)
     tied = {
         tree.row(work): tree.row(host)
@@ -139,10 +137,9 @@ def test_every_kernel_is_tied_as_a_slow_search_ties_it(path: Path) -> None:
         assert op == tied[event.row] or trace.name_of(op) == trace.name_of(tied[event.row])
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_device_time_adds_up_over_operators_and_modules(path: Path) -> None:
-    trace = shared_trace(path)
+    trace = trace_in(path)
     tree = call_tree(trace)
     found = launches(tree)
     if found is None or tree.is_device is None:
@@ -157,21 +154,19 @@ def test_device_time_adds_up_over_operators_and_modules(path: Path) -> None:
             event = int(tree.parent[event])
     host_events = np.flatnonzero(~tree.is_device).tolist()
     assert [int(found.device_ns[i]) for i in host_events] == [above[i] for i in host_events]
-    calls = call_of(shared_events(path))
+    calls = call_of(events_in(path))
     known = {tree.row(work) for work in found.work.tolist()}
     known |= {
         event.row
-        for event in shared_events(path)
+        for event in events_in(path)
         if event.kind in WORK_KINDS and event.correlation in calls
     }
     expected = sum(int(trace.slices.duration_ns[row]) for row in known)
     assert module_table(trace).self_device_ns.sum() == expected
 
 
-@needs_traces
-@pytest.mark.parametrize("word", ["Qwen1.5", "bert-small"])
-def test_all_that_models_launched_is_in_their_modules(word: str) -> None:
-    (path,) = [path for path in TRACES if word in path.name]
-    rows = module_table(shared_trace(path))
+@pytest.mark.parametrize("name", ["made_rocm", "h200_language_model"])
+def test_all_that_models_launched_is_in_their_modules(name: str) -> None:
+    rows = module_table(sample_trace(name))
     inside = np.array([bool(model) for model in rows.model])
     assert rows.self_device_ns[inside].sum() == rows.self_device_ns.sum() > 0

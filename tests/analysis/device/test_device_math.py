@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from device_reference import (
-    TRACES,
     WORK_KINDS,
     call_of,
+    events_in,
     launching_op,
-    shared_events,
-    shared_trace,
-    short_name,
-    trace_named,
+    sample_trace,
+    trace_in,
     work_of,
 )
 from made_trace import Call, trace_of_calls
+from sample_traces import ONE_RANK, sample_name
 from stepscope.analysis.device.math import (
     device_model,
     operator_flops,
@@ -34,7 +33,6 @@ from stepscope.trace.model import SliceKind
 if TYPE_CHECKING:
     from pathlib import Path
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 GPU = ["10", "0", "0", "0"]
 PRODUCT = '"Input Dims": [[100, 200], [200, 50]], "Input type": ["float", "float"]'
 
@@ -121,12 +119,11 @@ def test_the_share_of_the_peak_is_shown_of_a_recording_of_our_own(
     )
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_as_slow_sums_find_it(path: Path) -> None:
-    trace = shared_trace(path)
+    trace = trace_in(path)
     expected: dict[str, int] = defaultdict(int)
-    for event in work_of(shared_events(path), trace):
+    for event in work_of(events_in(path), trace):
         is_kernel = event.kind == SliceKind.KERNEL and event.name != "dma_request"
         if is_kernel and not is_communication(event.name):
             expected[uses_tensor_cores(event.name).value] += event.end - event.start
@@ -135,12 +132,11 @@ def test_as_slow_sums_find_it(path: Path) -> None:
         assert getattr(rows, f"{word}_ns").sum() == expected[word]
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_device_time_of_counted_operators_as_slow_loops_find_it(path: Path) -> None:
-    trace = shared_trace(path)
+    trace = trace_in(path)
     flops = flops_of(trace).tolist()
-    events = shared_events(path)
+    events = events_in(path)
     calls = call_of(events)
     device_ns: dict[int, int] = defaultdict(int)
     for event in events:
@@ -161,9 +157,9 @@ def test_device_time_of_counted_operators_as_slow_loops_find_it(path: Path) -> N
     assert dict(zip(rows.operator, numbers, strict=True)) == expected
 
 
-@needs_traces
-def test_products_of_a_language_model_come_near_the_peak() -> None:
-    trace = trace_named("Qwen1.5")
+@pytest.mark.parametrize("name", ["made_language_model", "h200_language_model"])
+def test_products_of_a_language_model_come_near_the_peak(name: str) -> None:
+    trace = sample_trace(name)
     rows = operator_flops(trace).to_polars().rows_by_key("operator", named=True, unique=True)
     achieved = rows["aten::mm"]["flops"] * 1e9 / rows["aten::mm"]["device_ns"]
     peak = peak_flops_per_second(device_model(trace, "0"))

@@ -6,22 +6,23 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from chrome_json import read_text
 from device_reference import (
-    TRACES,
     Event,
     busy,
+    by_device,
+    events_in,
     length,
+    sample_trace,
     shared,
-    shared_events,
-    shared_trace,
-    short_name,
-    trace_named,
+    trace_in,
     work_of,
 )
 from made_trace import Call, trace_of_calls
+from sample_traces import H200, ONE_RANK, json_events, sample_name, sample_path
 from stepscope.analysis.device.communication import collective_table, communication_overlap
 from stepscope.analysis.device.copies import copy_table
 from stepscope.trace.model import SliceKind
@@ -29,7 +30,8 @@ from stepscope.trace.model import SliceKind
 if TYPE_CHECKING:
     from pathlib import Path
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
+    from stepscope.analysis.device.copies import CopyTable
+
 GPU = ["10", "0", "0", "0"]
 H2D = "Memcpy HtoD (Pinned -> Device)"
 
@@ -112,77 +114,82 @@ def test_without_device_work_there_are_no_rows() -> None:
     assert [table.to_polars().height for table in tables] == [0, 0, 0]
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_as_slow_loops_find_it(path: Path) -> None:
-    trace = shared_trace(path)
-    work = work_of(shared_events(path), trace)
-    kernels = [e for e in work if e.kind == SliceKind.KERNEL and not is_copy(e)]
+    trace = trace_in(path)
+    work = work_of(events_in(path), trace)
+    copies, overlap, collectives = (
+        copy_table(trace),
+        communication_overlap(trace),
+        collective_table(trace),
+    )
+    for device, own in by_device(work).items():
+        kernels = [e for e in own if e.kind == SliceKind.KERNEL and not is_copy(e)]
+        _check_copies(copies, device, own, kernels)
+        talk = busy([e for e in kernels if communicates(e)])
+        compute = busy([e for e in kernels if not communicates(e)])
+        row = overlap.device.index(device)
+        assert overlap.communication_ns[row] == length(talk)
+        assert overlap.compute_ns[row] == length(compute)
+        assert overlap.overlap_ns[row] == shared(talk, compute)
+        rows = [i for i, name in enumerate(collectives.device) if name == device]
+        summed = sum(e.end - e.start for e in kernels if communicates(e))
+        assert collectives.total_ns[rows].sum() == summed
+        assert collectives.count[rows].sum() == sum(map(communicates, kernels))
+        for i in rows:
+            collective = collectives.collective[i]
+            if collective in {"SendRecv", "AllReduce"}:  # known by the kernel's name only
+                ran = busy([e for e in kernels if f"ncclDevKernel_{collective}" in e.name])
+                assert collectives.exposed_ns[i] == length(ran) - shared(ran, compute)
+
+
+def _check_copies(table: CopyTable, device: str, work: list[Event], kernels: list[Event]) -> None:
     copies: dict[str, list[Event]] = defaultdict(list)
     for event in work:
         if is_copy(event):
             copies[event.name].append(event)
-    rows = copy_table(trace)
     found = {
-        name: (rows.count[i], rows.busy_ns[i], rows.hidden_ns[i])
-        for i, name in enumerate(rows.name)
+        name: (table.count[i], table.busy_ns[i], table.hidden_ns[i])
+        for i, name in enumerate(table.name)
+        if table.device[i] == device
     }
     assert found == {
-        name: (len(own), length(busy(own)), shared(busy(own), busy(kernels)))
-        for name, own in copies.items()
+        name: (len(ran), length(busy(ran)), shared(busy(ran), busy(kernels)))
+        for name, ran in copies.items()
     }
-    talk = busy([e for e in kernels if communicates(e)])
-    compute = busy([e for e in kernels if not communicates(e)])
-    overlap = communication_overlap(trace)
-    assert overlap.communication_ns.sum() == length(talk)
-    assert overlap.compute_ns.sum() == length(compute)
-    assert overlap.overlap_ns.sum() == shared(talk, compute)
-    collectives = collective_table(trace)
-    summed = sum(e.end - e.start for e in kernels if communicates(e))
-    assert collectives.total_ns.sum() == summed
-    assert collectives.count.sum() == sum(map(communicates, kernels))
-    for i, collective in enumerate(collectives.collective):
-        if collective in {"SendRecv", "AllReduce"}:  # told by the name only
-            own = busy([e for e in kernels if f"ncclKernel_{collective}" in e.name])
-            assert collectives.exposed_ns[i] == length(own) - shared(own, compute)
 
 
-@needs_traces
-def test_bytes_of_copies_are_those_of_the_file() -> None:
-    trace = trace_named("nccl_data")
-    told = [
-        trace.slices.args.of_row(event.row, trace.strings)["bytes"]
-        for event in work_of(shared_events(_path("nccl_data")), trace)
-        if is_copy(event)
-    ]
-    assert copy_table(trace).bytes.tolist() == [sum(told)]
+@pytest.mark.parametrize("name", ["made_nccl", "made_rocm", *H200])
+def test_bytes_of_copies_are_those_of_the_file(name: str) -> None:
+    path = sample_path(name)
+    told: dict[str, int] = defaultdict(int)
+    for event in json_events(path):
+        if event.get("cat") == "gpu_memcpy":
+            told[event["name"]] += event["args"]["bytes"]
+    rows = copy_table(trace_in(path))
+    assert dict(zip(rows.name, rows.bytes.tolist(), strict=True)) == told
 
 
-@needs_traces
 def test_collectives_with_their_sizes() -> None:
-    trace = trace_named("nccl_data")
+    path = sample_path("made_nccl")
     expected: dict[tuple[str, str], int] = defaultdict(int)
-    for event in shared_events(_path("nccl_data")):
-        if communicates(event):
-            about = trace.slices.args.of_row(event.row, trace.strings)
+    for event in json_events(path):
+        about = event.get("args", {})
+        if "Collective name" in about:
             width = {"Float": 4, "Long": 8}[about["dtype"]]
             key = (about["Collective name"], about["dtype"])
             expected[key] += width * max(about["In msg nelems"], about["Out msg nelems"])
-    rows = collective_table(trace)
+    rows = collective_table(trace_in(path))
     found = zip(rows.collective, rows.dtype, rows.bytes.tolist(), strict=True)
-    assert {(name, dtype): size for name, dtype, size in found} == expected
-    assert set(rows.group_size.tolist()) == {2}
+    sizes = {(name, dtype): size for name, dtype, size in found}
+    assert sizes.pop(("SendRecv", "")) == 0  # its kernel does not say
+    assert sizes == expected
+    sized = np.array([bool(dtype) for dtype in rows.dtype])
+    assert set(rows.group_size[sized].tolist()) == {2}
 
 
-@needs_traces
-def test_a_step_of_dlrm_communicates_on_every_rank() -> None:
-    ranks = [path for path in TRACES if path.parent.name == "param_dlrm_8rank"]
-    assert len(ranks) == 8
-    for path in ranks:
-        rows = collective_table(shared_trace(path))
-        assert set(rows.collective) == {"SendRecv", "AllReduce"}
-        assert (rows.exposed_ns <= rows.total_ns).all()
-
-
-def _path(word: str) -> Path:
-    return next(path for path in TRACES if word in path.name)
+def test_ranks_in_one_file_communicate_on_every_device() -> None:
+    rows = collective_table(sample_trace("made_two_gpus"))
+    assert set(rows.device) == {"0", "1"}
+    assert set(rows.collective) == {"AllReduce"}
+    assert (rows.exposed_ns <= rows.total_ns).all()

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from device_reference import TRACES, call_of, shared_events, shared_trace, short_name, work_of
+from device_reference import call_of, events_in, trace_in, work_of
 from made_trace import Call, trace_of_calls
+from sample_traces import ONE_RANK, sample_name
 from stepscope.analysis.device.queue import launch_delays, launch_queues, queue_length
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 GPU = ["10", "0", "0", "0"]
 
 
@@ -69,11 +69,10 @@ def test_a_stream_that_does_not_exist() -> None:
         queue_length(trace_of_calls(TWO_STREAMS, pids=GPU), "0", "99")
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_as_a_slow_count_finds_it(path: Path) -> None:
-    trace = shared_trace(path)
-    events = shared_events(path)
+    trace = trace_in(path)
+    events = events_in(path)
     calls = call_of(events)
     known = [(calls[w.correlation], w) for w in work_of(events, trace) if w.correlation in calls]
     delays = launch_delays(trace)

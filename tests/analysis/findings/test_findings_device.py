@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_trace import Call, trace_of_calls
-from sample_traces import SHARED_TRACES
+from sample_traces import SAMPLES, sample_name, sample_path
 from stepscope.analysis.findings import Severity, find_problems
 from stepscope.formats import read_trace
 
@@ -367,29 +367,34 @@ def test_memory_with_room_and_in_use(tmp_path: Path) -> None:
     assert find_problems(memory_trace(tmp_path, 19 * 10**9, 20 * 10**9)) == []
 
 
-# What is found in real traces; those who wrote them had these problems.
-REAL = {
-    "kineto__tb_plugin__samples__resnet50_num_workers_0": {
-        *("float32-products", "data-loading", "unfused-optimizer", "gradients-filled"),
-    },
-    "hta__df_index_resolver": {
-        *("host-bound", "exposed-communication", "float32-products", "fragmentation"),
-        "gradients-filled",
-    },
-    "hta__ns_resolution_trace": {"float32-products"},
-    "tracelens__b200__eager_trace": {"host-bound"},
-    "tracelens__h100__Qwen": {"unfused-chains"},
-    "tracelens__mi300": {"host-bound", "waiting-copies"},
+# What is wrong with the programs of the samples.
+PLANTED = {
+    "cpu_stepscope": {"data-loading"},
+    "cpu_training": {"data-loading"},
+    "made_language_model": set(),
+    "made_loader": {"data-loading"},
+    "made_mtia": {"host-bound", "exposed-copies"},
+    "made_nccl": set(),
+    "made_rocm": {"exposed-copies"},
+    "made_two_gpus": {"exposed-communication"},
+    "made_xla": {"host-bound"},
 }
 
 
-@pytest.mark.parametrize("path", SHARED_TRACES, ids=lambda path: path.name)
-def test_what_is_found_in_real_traces(path: Path) -> None:
-    trace = read_trace(path)
-    findings = find_problems(trace)
-    for start, expected in REAL.items():
-        if path.name.startswith(start):
-            assert {each.id for each in findings} == expected
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_in_samples_is_found(name: str) -> None:
+    findings = find_problems(read_trace(sample_path(name)))
+    assert {finding.id for finding in findings} == PLANTED[name]
+
+
+def test_what_is_planted_in_a_training_on_a_gpu_is_found() -> None:
+    findings = find_problems(read_trace(sample_path("h200_training")))
+    assert findings[0].id == "data-loading"
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
+def test_findings_in_samples_say_where_and_how_much(path: Path) -> None:
+    findings = find_problems(read_trace(path))
     for each in findings:
         assert each.title and each.text and each.fix
         assert 0 <= each.share <= 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
-from sample_traces import SHARED_TRACES
+from sample_traces import SAMPLES, sample_name
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import ALL, NO_LAUNCH, OUTSIDE, flame_graph
 from stepscope.analysis.host.flame_merge import OTHERS
@@ -150,7 +150,7 @@ def test_a_trace_without_events_has_only_the_root() -> None:
     assert paths(graph) == {"all": 0}
 
 
-@pytest.mark.parametrize("path", SHARED_TRACES, ids=lambda path: path.name[:40])
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
 @pytest.mark.parametrize("most_nodes", [50_000, 300])
 def test_the_sums_are_those_of_the_trace(path: Path, most_nodes: int) -> None:
     trace = read_trace(path)

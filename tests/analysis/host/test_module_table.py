@@ -8,9 +8,9 @@ import io
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -21,6 +21,7 @@ from torch import nn
 from made_trace import Call, trace_of_calls
 from module_recording import module_rows, modules_recorded, recorded
 from recording import trace_of
+from sample_traces import json_events, sample_path
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.modules import module_of_slices, module_table
 from stepscope.analysis.memory.usage import memory_of_slices
@@ -35,6 +36,7 @@ from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from stepscope.trace.model import Trace
 
@@ -315,13 +317,13 @@ def test_frames_and_files_hold_the_same_numbers(tmp_path: Path) -> None:
         export_module_table(rows, tmp_path / "table.xls")
 
 
-def test_the_slice_of_a_whole_recording_is_no_time_of_anybodys() -> None:
-    shared = Path(__file__).parents[4] / "shared" / "traces"
-    path = shared / "tracelens__h100__Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
-    if not path.exists():
-        pytest.skip(f"{path} is not at hand")
+@pytest.mark.parametrize("name", ["cpu_training", "h200_language_model"])
+def test_the_slice_of_a_whole_recording_is_no_time_of_anybodys(name: str) -> None:
+    path = sample_path(name)
+    (whole,) = [event for event in json_events(path) if event.get("cat") == "Trace"]
     trace = read_trace(path)
+    assert whole["name"] in trace.names()
     table, tree = module_table(trace), call_tree(trace)
-    assert tree.is_device is not None
-    on_host_ns = tree.self_ns[~tree.is_device].sum()
+    is_host = np.ones(len(tree), bool) if tree.is_device is None else ~tree.is_device
+    on_host_ns = tree.self_ns[is_host].sum()
     assert (table.self_forward_ns + table.self_backward_ns).sum() == on_host_ns

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made_trace import Call, trace_of_calls
-from sample_traces import SHARED_TRACES
+from sample_traces import SAMPLES, sample_name
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.parts import Part
 from stepscope.formats import read_trace
@@ -136,7 +136,7 @@ def test_without_steps_there_is_nothing() -> None:
     assert found.to_polars().height == 0
 
 
-@pytest.mark.parametrize("path", SHARED_TRACES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
 def test_the_parts_of_real_traces_add_up(path: Path) -> None:
     found = step_breakdown(read_trace(path))
     assert (found.parts_ns >= 0).all()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from device_reference import TRACES, shared_trace, short_name
+from device_reference import trace_in
 from made_trace import Call, trace_of_calls
-from sample_traces import HOSTILE
+from sample_traces import HOSTILE, ONE_RANK, sample_name
 from stepscope import notices
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.idle import idle_gaps
@@ -24,7 +24,6 @@ from stepscope.trace.model import save_trace as save
 if TYPE_CHECKING:
     from pathlib import Path
 
-needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 GPU = ["10", "0", "0", "0"]
 CALLS = [
     Call("aten::mm", 0, 20),
@@ -156,10 +155,9 @@ def test_names_of_kernels_are_shown_without_noise(name: str, shown: str) -> None
     assert kernel_name_text(name) == shown
 
 
-@needs_traces
-@pytest.mark.parametrize("path", TRACES, ids=short_name)
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
 def test_every_view_of_every_real_trace(path: Path) -> None:
-    trace = shared_trace(path)
+    trace = trace_in(path)
     work = device_work(trace)
     if not len(work):
         return

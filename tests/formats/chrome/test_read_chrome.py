@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chrome_json import read_text, slice_of, trace_of
+from sample_traces import OF_OTHERS, json_events, sample_name, sample_path
 from stepscope.formats import read_trace
 from stepscope.trace.model import SliceFlags
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Args, Trace
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "traces"
-REAL_TRACES = sorted(SHARED.glob("**/*.json.gz"))
 TRACK_NOTES = {
     "process_name",
     "process_labels",
@@ -84,9 +83,7 @@ def check_rows(table: Any, events: list[dict[str, Any]], trace: Trace) -> None:
         assert own_fields == {key: event[key] for key in event.keys() - COLUMNS}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not REAL_TRACES, reason="the shared traces are not here")
-@pytest.mark.parametrize("path", REAL_TRACES, ids=lambda path: path.name[:50])
+@pytest.mark.parametrize("path", OF_OTHERS, ids=sample_name)
 def test_every_event_of_a_real_trace_is_kept_exactly(path: Path) -> None:
     text = gzip.decompress(path.read_bytes())
     document = json.loads(text, parse_float=Decimal, strict=False)
@@ -108,14 +105,29 @@ def test_every_event_of_a_real_trace_is_kept_exactly(path: Path) -> None:
     assert trace.info.rank == document.get("distributedInfo", {}).get("rank")
 
 
-@pytest.mark.skipif(not REAL_TRACES, reason="the shared traces are not here")
-def test_tracks_carry_the_metadata_of_a_real_trace() -> None:
-    path = SHARED / "hta__df_index_resolver__df_index_resolver.json.gz"
-    trace = read_trace(path)
-    stream = next(track for track in trace.tracks if track.thread_name == "stream 7 ")
-    assert (stream.pid, stream.tid) == ("1", "7")
-    assert stream.process_label == "GPU 1"
-    assert isinstance(stream.process_sort, int)
+@pytest.mark.parametrize("name", ["cpu_training", "h200_training"])
+def test_tracks_carry_the_metadata_of_a_real_trace(name: str) -> None:
+    path = sample_path(name)
+    notes = [event for event in json_events(path) if is_note(event)]
+    of_processes = {
+        (note["name"], str(note["pid"])): next(iter(note["args"].values()))
+        for note in notes
+        if note["name"].startswith("process_")
+    }
+    of_threads = {
+        (note["name"], str(note["pid"]), str(note["tid"])): next(iter(note["args"].values()))
+        for note in notes
+        if note["name"].startswith("thread_")
+    }
+    tracks = read_trace(path).tracks
+    assert any(track.thread_name and track.process_label for track in tracks)
+    for track in tracks:
+        place = (track.pid, track.tid)
+        assert track.process_name == of_processes.get(("process_name", track.pid), "")
+        assert track.process_label == of_processes.get(("process_labels", track.pid), "")
+        assert track.process_sort == of_processes.get(("process_sort_index", track.pid))
+        assert track.thread_name == of_threads.get(("thread_name", *place), "")
+        assert track.thread_sort == of_threads.get(("thread_sort_index", *place))
 
 
 def test_the_columns_that_tie_events_together(read: Callable[..., Trace]) -> None:

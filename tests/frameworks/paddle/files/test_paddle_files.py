@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from made_trace import Bytes, Call, trace_of_calls
 from paddle_proto import file_class
-from sample_traces import HOSTILE, recording
+from sample_traces import HOSTILE, PADDLE_SAMPLES, json_events, recording
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats import export_trace, read_trace
 from stepscope.frameworks.paddle.dialect.result import ProfilerResult, load_profiler_result
@@ -27,10 +27,8 @@ from stepscope.frameworks.paddle.result_columns import captured_from_pb, paddle_
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_CORRELATION, Trace
 
-REFERENCE = Path(__file__).parents[5] / "shared" / "reference" / "paddle"
-PROTOBUF = REFERENCE / "cpu-training.paddle_trace.pb"
-CHROME = REFERENCE / "cpu-training.paddle_trace.json"
-needs_reference = pytest.mark.skipif(not PROTOBUF.exists(), reason="no reference files here")
+PROTOBUF = PADDLE_SAMPLES / "training.paddle_trace.pb"
+CHROME = PADDLE_SAMPLES / "training.paddle_trace.json.gz"
 
 EXPORTS = {"pb": export_paddle_pb, "json": export_paddle_json}
 KERNEL = (
@@ -148,22 +146,29 @@ def test_a_file_that_protobuf_wrote_is_read() -> None:
     assert (moved.slices.start_ns.tolist(), moved.memory.time_ns.tolist()) == ([0], [500])
 
 
-@needs_reference
 def test_the_files_that_paddle_wrote_say_the_same() -> None:
     protobuf, chrome = read_trace(PROTOBUF), read_trace(CHROME)
-    assert (len(protobuf), len(protobuf.memory)) == (164, 48)
+    written = file_class(17).FromString(PROTOBUF.read_bytes())
+    (tree,) = written.thread_trees
+    _, *nodes = tree.host_nodes
+    in_chrome = [event for event in json_events(CHROME) if event.get("ph") == "X"]
+    assert len(protobuf) == len(nodes) == len(in_chrome)
+    assert len(protobuf.memory) == sum(len(node.mem_nodes) for node in tree.host_nodes)
     assert events(protobuf) == events(chrome)
     np.testing.assert_array_equal(protobuf.slices.parent, chrome.slices.parent)
-    np.testing.assert_array_equal(protobuf.memory.slice, chrome.memory.slice)
-    assert set(protobuf.slices.step.tolist()) == {5, 6, 7, 8}
+    # The JSON has whole µs of memory events: one may seem to come before the slice that it is in.
+    begun_ns = protobuf.slices.start_ns[protobuf.memory.slice] - protobuf.slices.start_ns[0]
+    is_inside = chrome.memory.time_ns - chrome.slices.start_ns[0] >= begun_ns
+    assert is_inside.mean() > 0.9
+    np.testing.assert_array_equal(protobuf.memory.slice[is_inside], chrome.memory.slice[is_inside])
+    assert set(protobuf.slices.step.tolist()) == {3, 4, 5}
     assert protobuf.info.user["memoryBefore"] == chrome.info.user["memoryBefore"]
-    assert [track.tid for track in chrome.tracks] == ["11037"]
-    assert protobuf.info.wall_offset_ns == 1_794_701_621_437_949_511
+    assert [track.tid for track in chrome.tracks] == [str(tree.thread_id)]
+    assert protobuf.info.wall_offset_ns == min(node.event.start_ns for node in nodes)
     assert not protobuf.info.anomalies
     assert not chrome.info.anomalies
 
 
-@needs_reference
 @pytest.mark.parametrize("format", EXPORTS)
 def test_what_paddle_wrote_survives_our_writing(format: str, tmp_path: Path) -> None:
     trace = read_trace(PROTOBUF)
@@ -177,7 +182,6 @@ def test_what_paddle_wrote_survives_our_writing(format: str, tmp_path: Path) -> 
         )
 
 
-@needs_reference
 def test_a_file_cut_anywhere_gives_what_is_there_or_a_clear_error(tmp_path: Path) -> None:
     whole = PROTOBUF.read_bytes()
     cut = tmp_path / "cut.pb"
@@ -193,7 +197,7 @@ def test_a_file_cut_anywhere_gives_what_is_there_or_a_clear_error(tmp_path: Path
                 continue
         assert "ends early" in str(caught[0].message)
     assert counts == sorted(counts)
-    assert counts[-1] > 150
+    assert counts[-1] > 0.9 * len(read_paddle_pb(PROTOBUF))
 
 
 @pytest.mark.parametrize(

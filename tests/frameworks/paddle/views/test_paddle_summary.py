@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from made_paddle_tree import Bytes, Device, Host, Runtime, trace_of_threads
+from made_paddle_tree import (
+    CPU_USE,
+    US,
+    Bytes,
+    call,
+    device,
+    host,
+    one_step,
+    trace_of_threads,
+)
 from made_trace import Bytes as MadeBytes
 from made_trace import Call, trace_of_calls
+from sample_traces import PADDLE_SAMPLES
 from stepscope.frameworks.paddle.views.summary import summary_text
 from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView, summary_tables
 from stepscope.trace.build import empty_trace
 from stepscope.trace.model import Losses, Trace
-
-REFERENCE = Path(__file__).parents[5] / "shared" / "reference" / "paddle"
-CPU_USE = {"Process Cpu Utilization": "0.5", "System Cpu Utilization": "0.25"}
-US = 1000
 
 
 def without_notes(text: str) -> str:
@@ -27,54 +32,10 @@ def without_notes(text: str) -> str:
     return re.sub(r"^Note:\n.*?^(?=-+$)", "Note:\n", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def reference(name: str) -> str:
-    path = REFERENCE / name
-    if not path.exists():
-        pytest.skip(f"{path} is not at hand")
-    text = path.read_text()
+def printed_by_paddle(name: str) -> str:
+    text = (PADDLE_SAMPLES / name).read_text(encoding="utf-8")
     text = re.sub(r"=+Perf Summary=+\n.*?\n(?=-+Device|\Z)", "", text, flags=re.DOTALL)
     return re.sub(r"\n-+ Flops Profiler Begin.*", "", text, flags=re.DOTALL)
-
-
-def host(name: str, event_type: str, start_us: int, end_us: int, *inside: object) -> Host:
-    """Return a host event; what is in it goes where Paddle has it."""
-    return Host(
-        name,
-        event_type,
-        start_us * US,
-        end_us * US,
-        children_node=[one for one in inside if isinstance(one, Host)],
-        runtime_node=[one for one in inside if isinstance(one, Runtime)],
-        mem_node=[one for one in inside if isinstance(one, Bytes)],
-    )
-
-
-def call(name: str, start_us: int, end_us: int, *launched: Device) -> Runtime:
-    return Runtime(name, start_us * US, end_us * US, list(launched))
-
-
-def device(name: str, start_us: int, end_us: int, event_type: str = "Kernel") -> Device:
-    return Device(name, start_us * US, end_us * US, event_type)
-
-
-def one_step() -> Host:
-    """Return a step with a phase of each kind, an exchange, a copy and a range of the user's."""
-    gemm = call("cudaLaunchKernel", 25, 30, device("void gemm<float, 128>(float*, int)", 30, 90))
-    exchange = call("cudaLaunchKernel", 60, 65, device("ncclKernel_AllReduce", 80, 150))
-    copy = call("cudaMemcpyAsync", 81, 84, device("MEMCPY_HtoD", 90, 98, "Memcpy"))
-    launch = host("matmul kernel launch", "DygraphKernelLaunch", 20, 45, gemm)
-    block = host(
-        *("my_block", "PythonUserDefined", 6, 91),
-        host("matmul dygraph", "Operator", 10, 50, launch),
-        host("c_allreduce_sum dygraph", "Operator", 55, 75, exchange),
-        host("GpuMemcpyAsync:CPU->GPU", "UserDefined", 80, 86, copy),
-    )
-    return host(
-        *("ProfileStep#0", "ProfileStep", 0, 200),
-        host("DataLoader", "Dataloader", 0, 2),
-        host("Linear", "Forward", 5, 93, block),
-        host("backward", "Backward", 100, 120),
-    )
 
 
 @pytest.fixture
@@ -94,18 +55,18 @@ def names_in(trace: Trace, view: SummaryView, **options: object) -> list[str]:
 
 
 def test_all_views_look_as_paddle_prints_them(trace: Trace) -> None:
-    expected = reference("summary-all-views.txt")
-    assert without_notes(summary_text(trace, time_unit="us")) == without_notes(expected)
+    expected = printed_by_paddle("summary_of_all_views.txt")
+    assert without_notes(summary_text(trace, time_unit="ns")) == without_notes(expected)
 
 
 def test_a_file_of_paddle_gives_the_summary_that_paddle_printed() -> None:
     from stepscope.frameworks.paddle.files import read_pb as paddle_pb
 
-    expected = reference("summary-cpu-training.txt")
-    trace = paddle_pb.read_paddle_pb(REFERENCE / "cpu-training.paddle_trace.pb")
+    expected = printed_by_paddle("summary_of_training.txt")
+    trace = paddle_pb.read_paddle_pb(PADDLE_SAMPLES / "training.paddle_trace.pb")
     text = summary_text(trace, SortedKeys.CPUAvg, thread_sep=True, time_unit="us")
     # The operators' rows of the memory view repeat the bytes of what is in them: see below.
-    repeated = r"^(gaussian|add|matmul) dygraph +Allocated .*\n"
+    repeated = r"^(full|add|matmul|relu|mean) dygraph +Allocated .*\n"
     once = re.sub(repeated, "", expected, flags=re.MULTILINE)
     assert without_notes(text) == without_notes(once)
 

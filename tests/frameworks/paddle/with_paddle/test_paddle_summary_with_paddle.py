@@ -17,10 +17,9 @@ if getattr(find_spec("paddle"), "origin", None) is None:
     pytest.skip("needs Paddle", allow_module_level=True)
 
 import paddle
-from paddle.base.core import TracerEventType, TracerMemEventType
 from paddle.profiler import profiler_statistic
 
-from made_paddle_tree import Bytes, Device, Host, Runtime, trace_of_threads
+from made_paddle_tree import Bytes, Device, Host, Runtime, as_paddle, trace_of_threads
 from stepscope.frameworks.paddle.views.summary import summary_text
 from stepscope.frameworks.paddle.views.summary_tables import (
     SortedKeys,
@@ -119,28 +118,6 @@ class TreeMaker:
         length = self.random.choice([5, 10, 40, 200])
         number, stream = self.random.randint(0, 1), self.random.randint(0, 2)
         return Device(name, start, start + length, event_type, number, stream)
-
-
-def as_paddle(threads: Mapping[int, Sequence[Host]]) -> dict[int, Any]:
-    """Return the same trees as nodes that Paddle's statistics can walk."""
-
-    def node(event: Any, tid: int) -> Any:
-        parts = {
-            part: [node(one, tid) for one in getattr(event, part, [])]
-            for part in ("children_node", "runtime_node", "device_node")
-        }
-        given = {key: value for key, value in vars(event).items() if key not in parts}
-        given["type"] = getattr(TracerEventType, event.type)
-        given["mem_node"] = [memory(one) for one in getattr(event, "mem_node", [])]
-        return SimpleNamespace(**{**given, **parts, "thread_id": tid})
-
-    def memory(event: Bytes) -> Any:
-        taken = event.increase_bytes > 0
-        kind = TracerMemEventType.Allocate if taken else TracerMemEventType.Free
-        return SimpleNamespace(**vars(event), type=kind, peak_allocated=0, peak_reserved=0)
-
-    roots = {tid: Host("root", "UserDefined", 0, 0, list(tops)) for tid, tops in threads.items()}
-    return {tid: node(root, tid) for tid, root in roots.items()}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -7,16 +7,11 @@ what that made the devices do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
-from stepscope.trace.model import NO_PARENT
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Bool, Int64, Trace
-
+from stepscope.trace.model import NO_PARENT, Bool, Int64, Trace
 
 NO_PATH = -1
 

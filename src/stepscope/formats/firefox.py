@@ -7,21 +7,18 @@ profiles of version 48, which newer versions of it convert.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import SampledStacks, rows_by_track
 from stepscope.trace.kinds import SliceKind
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace, Track
-    from stepscope.trace.table import UInt32
+from stepscope.trace.model import Trace, Track
+from stepscope.trace.table import UInt32
 
 _GECKO_VERSION, _PROCESSED_VERSION = 29, 48
 _NS_OF_MS = 1e6

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
-from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    Args,
+    Bool,
+    Int64,
+    IntColumn,
+    Marks,
+    Trace,
+    TraceInfo,
+    Track,
+    UInt8,
+    UInt32,
+)
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo, Track, UInt8, UInt32
-
 
 ABSENT = int(np.iinfo(np.int64).min)
 """In a column of arguments: this row does not have it."""

@@ -7,7 +7,9 @@ devices. The thread, and what a sample was doing, are labels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +17,12 @@ from stepscope import _native
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.formats.call_paths import NO_PATH, call_paths
 from stepscope.formats.files import gzipped, output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import thread_titles
 from stepscope.trace.kinds import ThreadState, WaitReason
+from stepscope.trace.model import Int64, Trace
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace
-
-    Fields = list[tuple[int, Any]]
+Fields = list[tuple[int, Any]]
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
 _TIME, _DURATION, _PERIOD_TYPE, _PERIOD, _DEFAULT_TYPE = 9, 10, 11, 12, 14

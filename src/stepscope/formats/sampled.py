@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.trace.kinds import ThreadState, WaitReason
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
-    from stepscope.trace.table import UInt32
+from stepscope.trace.model import Trace
+from stepscope.trace.table import UInt32
 
 _WAITS = {
     ThreadState.GIL: "<waits for the GIL>",

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.model import Trace
+from stepscope.trace.schema import Track
 from stepscope.trace.strings import Strings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from stepscope.trace.model import Trace
-    from stepscope.trace.schema import Track
 
 _HOME = re.compile(r"(?:/home|/Users|[A-Za-z]:\\+Users)[/\\]+([^/\\\s\"'():]+)")
 # Where the part of a library's path begins that is the same on every machine.

@@ -12,29 +12,36 @@ there, too, but nothing tells who asked for it.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.gzip import text_chunks
+from stepscope.formats.registry import Progress
 from stepscope.formats.snapshot_ranges import mark_columns, range_columns
 from stepscope.trace.build import build
-from stepscope.trace.model import Marks, Memory, Slices, Stacks, TraceInfo, Track
+from stepscope.trace.model import (
+    Bool,
+    Int64,
+    Marks,
+    Memory,
+    Slices,
+    Stacks,
+    Trace,
+    TraceInfo,
+    Track,
+    UInt32,
+)
 from stepscope.trace.schema import Captured
 from stepscope.trace.strings import Strings
 from stepscope.trace.validate import LATEST_NS
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Bool, Int64, Trace, UInt32
-
-    Columns = Mapping[str, Any]  # what _native.SnapshotReader.finish returns
+Columns = Mapping[str, Any]  # what _native.SnapshotReader.finish returns
 
 PRODUCER = "torch memory snapshot"
 _MICROSECOND = 1000  # ns

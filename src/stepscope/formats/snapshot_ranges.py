@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import Args, IntColumn, Marks, SliceFlags, Slices
+from stepscope.trace.model import Args, Int64, IntColumn, Marks, SliceFlags, Slices
+from stepscope.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from stepscope.trace.model import Int64
-    from stepscope.trace.strings import Strings
-
-    Columns = Mapping[str, Any]
+Columns = Mapping[str, Any]
 
 _MICROSECOND = 1000
 _BEGIN, _END = "START", "END"

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.errors import UnsupportedError
 from stepscope.formats.chrome.write import json_text
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import thread_titles
-from stepscope.trace.model import NO_PARENT, NO_STEP, SliceKind
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import NO_PARENT, NO_STEP, SliceKind, Trace
 
 _KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE)
 _SERVICE = "stepscope"

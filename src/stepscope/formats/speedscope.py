@@ -7,21 +7,17 @@ are written as they nest.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
-from stepscope.trace.model import NO_PARENT, SliceFlags
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
-    from stepscope.trace.table import UInt32
+from stepscope.trace.model import NO_PARENT, SliceFlags, Trace
+from stepscope.trace.table import UInt32
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import ABSENT
+from stepscope.formats.registry import Progress
+from stepscope.trace.model import Int64
 from stepscope.trace.regular_file import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64
 
 _ROWS_A_FETCH = 1 << 14
 _LONGEST_VALUE_BYTES = 16 << 20  # texts and blobs: names and JSON are far shorter

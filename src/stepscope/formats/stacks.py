@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analysis.host.averages import single_events
-from stepscope.analysis.host.stacks import stack_of_events
+from stepscope.analysis.host.averages import Averages, single_events
+from stepscope.analysis.host.stacks import KnownStacks, stack_of_events
 from stepscope.analysis.tree import call_tree
 from stepscope.errors import UnsupportedError
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
-from stepscope.trace.model import NO_STACK
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.host.stacks import KnownStacks
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Stacks, Trace
-    from stepscope.trace.strings import Strings
+from stepscope.trace.model import NO_STACK, Int64, Stacks, Trace
+from stepscope.trace.strings import Strings
 
 METRICS = (
     "self_cpu_time_total",

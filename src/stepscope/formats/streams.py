@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
-from stepscope.trace.model import Track
-
-if TYPE_CHECKING:
-    from stepscope.formats.gathered import Gathered
-    from stepscope.trace.model import Int64, UInt32
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.trace.model import Int64, Track, UInt32
 
 
 def device_track(device: int, stream: int, process: str = "") -> Track:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from stepscope.formats.files import ExportError, output_file
+from stepscope.formats.registry import Progress
 from stepscope.trace.frames import slices_frame
+from stepscope.trace.model import Trace
 from stepscope.trace.placing import make_private, move_new, staging_folder
 from stepscope.trace.tables import tables_of
-
-if TYPE_CHECKING:
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
 
 _INTEGERS = "integers"
 _OTHERS = "args"

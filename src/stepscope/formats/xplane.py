@@ -11,26 +11,22 @@ from __future__ import annotations
 import re
 import struct
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.gzip import file_bytes
+from stepscope.formats.registry import Progress
 from stepscope.formats.wire import MalformedMessageError, fields
-from stepscope.trace.model import TraceInfo, Track
+from stepscope.trace.model import Int64, Trace, TraceInfo, Track
 from stepscope.trace.names import XLA_FRAME
 from stepscope.trace.xla import device_number
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace
-
-    Names = dict[int, tuple[int, int]]  # by an event's number: string id, and category
-    Common = dict[int, list[memoryview]]  # by an event's number: statistics of all such events
+Names = dict[int, tuple[int, int]]  # by an event's number: string id, and category
+Common = dict[int, list[memoryview]]  # by an event's number: statistics of all such events
 
 PRODUCER = "XLA"
 _PS = 1000  # in a ns

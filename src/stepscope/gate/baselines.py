@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from stepscope.trace.placing import TRACE_SUFFIX, staging_folder
 from stepscope.trace.revision import BRANCH, revision_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.trace.model import Trace
 
 _MAIN = ("main", "master")

@@ -7,15 +7,15 @@ grown when the test says so, and by more than the allowance.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
-from stepscope.analysis.compare.model import NEW, signed
-from stepscope.analysis.compare.statistics import Verdict, compare_samples
+from stepscope.analysis.compare.model import NEW, Diff, signed
+from stepscope.analysis.compare.statistics import Comparison, Verdict, compare_samples
 from stepscope.analysis.quantities import (
     operator_calls,
     operator_times,
@@ -26,17 +26,10 @@ from stepscope.analysis.quantities import (
 from stepscope.analysis.quantity import Quantity, Unit
 from stepscope.analysis.shared import shared_analyses
 from stepscope.gate.model import Check, Judgement, Outcome
-from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, value_text
+from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, Allowance, Rules, value_text
+from stepscope.trace.model import Trace
 from stepscope.trace.names import ENGINE
 from stepscope.units import duration_text, percent_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from stepscope.analysis.compare.model import Diff
-    from stepscope.analysis.compare.statistics import Comparison
-    from stepscope.gate.rules import Allowance, Rules
-    from stepscope.trace.model import Trace
 
 _MORE_ROWS = 4  # named beside the one that grew most
 _NO_STEPS = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"

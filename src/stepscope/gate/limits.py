@@ -7,9 +7,11 @@ test is to give the same answer on a busy machine.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from stepscope.analysis.quantities import quantities, quantity_names, words_of
 from stepscope.analysis.quantity import Quantity, Share
@@ -24,13 +26,8 @@ from stepscope.gate.rules import (
     value_of,
     value_text,
 )
+from stepscope.trace.model import Trace
 from stepscope.trace.placing import staging_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from stepscope.trace.model import Trace
 
 REGRESSION = "no_regression"
 _MOST, _LEAST = "max_", "min_"

@@ -7,18 +7,16 @@ limit (``max``, ``min``) needs no baseline.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.quantities import quantity_names
 from stepscope.analysis.quantity import Unit
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.units import duration_of, percent_text, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 STEP_TIME = "step_time"
 DEVICE_BUSY = "device_busy"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from stepscope.gate.model import Outcome
+from stepscope.gate.model import Check, Judgement, Outcome
 from stepscope.text.layout import Column, markdown, printable, text_lines
 from stepscope.units import count_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.gate.model import Check, Judgement
 
 _WORDS = {
     Outcome.PASSED: "ok",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.change_points import change_points
 from stepscope.analysis.compare.statistics import compare_samples
 from stepscope.history.runs import METRICS, Metric, Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _STEP_TIME = "step_time"
 

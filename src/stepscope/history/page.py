@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.history.changes import Change, History
+from stepscope.history.runs import Metric, Run
 from stepscope.history.text import verdict, when
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepscope.history.changes import Change, History
-    from stepscope.history.runs import Metric, Run
 
 _WIDTH, _HEIGHT = 960, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 16, 16, 56

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -14,14 +15,8 @@ from stepscope.analysis.quantities import quantities, step_times
 from stepscope.analysis.quantity import Unit
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.steps import steady_steps
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Float64, SliceKind, Trace
 from stepscope.trace.revision import BRANCH, CHANGED, COMMIT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from stepscope.trace.model import Float64, Trace
 
 _WHOLE = 0.9  # of the run: the range that `stepscope run` has around the program
 _PATIENCE_S = 10.0

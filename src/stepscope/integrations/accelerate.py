@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope.arguments import shown
@@ -11,8 +12,6 @@ from stepscope.integrations.late import Late
 from stepscope.trace.launcher import place_of_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stepscope.frameworks.torch.dialect.profile import profile
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 from stepscope._native import record_function
 from stepscope.integrations.late import Late
 from stepscope.integrations.recording import Recording
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _STEP_ENDS = {
     "fit": "run_training_batch",

@@ -9,14 +9,13 @@ A test without the mark and the fixture costs nothing: nothing else of Stepscope
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
     from stepscope.gate.limits import Limits
     from stepscope.trace.model import Trace
 

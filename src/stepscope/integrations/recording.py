@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.answer import answer
 from stepscope.arguments import flag, folder_path
@@ -14,9 +14,7 @@ from stepscope.notices import notify
 from stepscope.record.limits import MemoryLimit
 from stepscope.record.source import known_options
 from stepscope.text.answer import told_text
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _MOST_MEMORY = 2 << 30  # bytes, as `stepscope run`
 _OF_THE_DIALECT = {"device", "host", "stacks", "shapes", "memory", "modules", "workers"}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from stepscope.arguments import folder_path
 from stepscope.integrations.late import Late
 from stepscope.integrations.recording import Recording
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 
 class TransformersCallback(Late):

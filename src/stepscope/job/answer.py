@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.findings import find_problems
-from stepscope.analysis.findings.model import Severity
+from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import TraceReadWarning
 from stepscope.formats.registry import read_trace
@@ -18,11 +18,8 @@ from stepscope.job.arrivals import blame_table, lateness, of_several
 from stepscope.job.exposed_sums import ALL
 from stepscope.job.findings import find_job_problems, transfer_ns
 from stepscope.job.late import step_delays
+from stepscope.job.model import Job
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.job.model import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,13 @@ hardware whatever the number of ranks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words, of_several
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Float64, Int64
+from stepscope.job.model import Job
+from stepscope.trace.model import Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)

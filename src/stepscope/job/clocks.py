@@ -9,21 +9,15 @@ Ranks of one host have one clock: where the residual does not contradict it, the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.job.collectives import SYNCHRONISING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.job.meetings import Meetings
-    from stepscope.trace.model import Float64, Int64
-
+from stepscope.job.meetings import Meetings
+from stepscope.trace.model import Float64, Int64
 
 MOST_MEETINGS = 400
 """Of each set of ranks that meet, spread over the recording: more do not make it more exact."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.communication import collective_of_kernel
 from stepscope.analysis.device.work import WorkKind, device_work
@@ -38,13 +39,8 @@ from stepscope.trace.keys import (
     OUT_ELEMENTS,
     SOURCE_RANK,
 )
-from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, SliceKind, Trace
 from stepscope.trace.names import BACKEND_COLLECTIVE, plain_collective
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int64, Trace
 
 NO_NUMBER = -1
 _CALL_NAME = re.compile(r"^(record_param_comms|c10d::)")

@@ -18,9 +18,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
@@ -29,10 +30,6 @@ from stepscope.job.exposed_sums import Overlap
 from stepscope.job.summary import RankSummary, summarize
 from stepscope.job.work import StepRows, StepWork
 from stepscope.trace.plain import unpacked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import BinaryIO
 
 SMALL_BYTES = 8 << 20
 """A job whose files are smaller than this is read here: processes would take longer to start."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.intervals import Intervals, union
+from stepscope.job.collectives import Collectives
 from stepscope.job.work import busy_host
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.job.collectives import Collectives
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import Bool, Int64, Trace
 
 
 class Overlap(NamedTuple):

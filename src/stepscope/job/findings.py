@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.steps.unit import WHOLE_RUN, unit_words
 from stepscope.job.arrivals import group_words, of_several
 from stepscope.job.hangs import hang_table
-from stepscope.job.late import stragglers
-from stepscope.job.why import reasons
+from stepscope.job.late import Straggler, stragglers
+from stepscope.job.meetings import Meetings
+from stepscope.job.model import Job
+from stepscope.job.why import Reason, reasons
 from stepscope.units import count_text, duration_text, percent_text, size_text
-
-if TYPE_CHECKING:
-    from stepscope.job.late import Straggler
-    from stepscope.job.meetings import Meetings
-    from stepscope.job.model import Job
-    from stepscope.job.why import Reason
 
 LEAST_COMMUNICATION = 0.15
 """Of a step, spent on transfers during which nothing runs."""

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.errors import StepscopeError, TraceReadError
 from stepscope.trace.plain_pickle import PlainPickleError, plain_unpickled
 from stepscope.trace.regular_file import read_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from os import PathLike
 
 _LIMIT_BYTES = 512 << 20
 _RANK = re.compile(r"(\d+)$")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Bool, Int64
+from stepscope.job.model import Job
+from stepscope.trace.model import Bool, Int64
 
 _SHORTEST_NS = 1_000_000
 """A rank that was recorded for less time after the others had arrived may just have been next."""

@@ -8,16 +8,12 @@ beyond what ranks differ by anyway, and beyond the residual of the clocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.job.arrivals import lateness, of_several
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Float64, Int64
-
+from stepscope.job.model import Job
+from stepscope.trace.model import Float64, Int64
 
 LEAST_SHARE = 0.05
 """A rank that delays a step by less of it is not worth a word."""

@@ -7,23 +7,18 @@ marked its steps. The table is long: a row for each rank of each meeting, ordere
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.job.collectives import NO_NUMBER
+from stepscope.job.collectives import NO_NUMBER, Kind
+from stepscope.job.summary import RankSummary
+from stepscope.trace.model import Bool, Int64
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.job.collectives import Kind
-    from stepscope.job.summary import RankSummary
-    from stepscope.trace.model import Bool, Int64
-
-    Int32 = NDArray[np.int32]
+Int32 = NDArray[np.int32]
 
 _PAIRS = frozenset({"send", "recv", "sendrecv", "send_recv", "isend", "irecv"})
 _IN_STEP_BITS = 24

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,15 +19,9 @@ from stepscope.job.clocks import Clocks, aligned
 from stepscope.job.executors import reduced_by
 from stepscope.job.meetings import Meetings, job_steps, matched
 from stepscope.job.names import rank_files
+from stepscope.job.summary import RankSummary
+from stepscope.trace.model import Bool, Float64, Int64
 from stepscope.trace.store import is_stored_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from os import PathLike
-
-    from stepscope.job.summary import RankSummary
-    from stepscope.trace.model import Bool, Float64, Int64
-
 
 _APART_NS = 60_000_000_000
 """Recordings of one run overlap, or nearly: clocks of hosts are not a minute off."""

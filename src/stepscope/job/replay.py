@@ -9,18 +9,14 @@ give the recorded times again; with some durations changed, they tell what the j
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
-
-if TYPE_CHECKING:
-    from stepscope.job.meetings import Meetings
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Bool, Int64
-
+from stepscope.job.meetings import Meetings
+from stepscope.job.model import Job
+from stepscope.trace.model import Bool, Int64
 
 MOST_POINTS = 400_000
 """Of a job with more, some of the steady steps are replayed: they are alike."""

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import read_trace
-from stepscope.job.collectives import Kind, collectives
+from stepscope.job.collectives import Collectives, Kind, collectives
 from stepscope.job.exposed_sums import Overlap, overlaps
 from stepscope.job.names import rank_in_name
 from stepscope.job.work import StepWork, step_of, step_work
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.job.collectives import Collectives
-    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo
+from stepscope.trace.model import Bool, Int64, Trace, TraceInfo
 
 _CUT_OFF = "file ends early"
 

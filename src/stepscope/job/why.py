@@ -7,27 +7,21 @@ too); the first one is the one that explains most of the delay, the specific bef
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.unit import WHOLE_RUN
+from stepscope.job.model import Job
+from stepscope.job.work import StepRows, StepWork
+from stepscope.trace.model import Float64, Int64
 from stepscope.trace.names import COLLECTION
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.job.model import Job
-    from stepscope.job.work import StepRows, StepWork
-    from stepscope.trace.model import Float64, Int64
-
 
 EXPLAINS = 0.3
 """A reason that makes up less of the delay is not named."""

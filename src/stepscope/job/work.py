@@ -8,35 +8,28 @@ any two ranks, and any two steps, can be compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.findings.spots import place_words
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.ledger import ledger
+from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.parts import Part, host_parts
-from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.steps.steps import Steps, StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.unit import WHOLE_RUN
 from stepscope.analysis.sums import nearest, with_children
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
+from stepscope.trace.model import Bool, Int64, SliceFlags, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.analysis.steps.steps import Steps
-    from stepscope.trace.model import Bool, Int64, Trace
-
-    Float32 = NDArray[np.float32]
+Float32 = NDArray[np.float32]
 
 MOST_ROWS = 48
 """Operators, kernels and lines that are kept of a rank: the longest."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
 
 from stepscope.migrate import values
+from stepscope.migrate.conversion import Conversion
+from stepscope.migrate.imports import Imports
 from stepscope.migrate.mapping import PROFILERS, STEPSCOPE, says_nothing
-
-if TYPE_CHECKING:
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.imports import Imports
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.references import Reference
 
 
 class Calls:

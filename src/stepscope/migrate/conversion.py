@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepscope.migrate.edits import Edits
+from stepscope.migrate.mapping import Dialect, Direction
+
 if TYPE_CHECKING:
     from libcst import CSTNode as Node
 
-    from stepscope.migrate.edits import Edits
-    from stepscope.migrate.mapping import Dialect, Direction
     from stepscope.migrate.parsed import Parsed
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 REMARK = "# stepscope migrate: "
 _NEWLINE = re.compile(rb"\r\n|\n|\r")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
+from stepscope.migrate.conversion import Conversion
 from stepscope.migrate.edits import REMARK, missing_text
 from stepscope.migrate.mapping import STEPSCOPE_PADDLE
-from stepscope.migrate.references import Reach
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.references import Imported, Reference
+from stepscope.migrate.references import Imported, Reach, Reference
 
 _USUAL_ALIAS = "profiler"  # import stepscope.paddle as profiler
 

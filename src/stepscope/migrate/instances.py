@@ -7,20 +7,15 @@ the parameter of an ``on_trace_ready``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
 from stepscope.migrate.mapping import PROFILERS, RANGES
-from stepscope.migrate.parsed import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.parsed import Parsed
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.parsed import Parsed, dotted
+from stepscope.migrate.references import Reference
 
 _ENOUGH_ROUNDS = 8  # of passing an object on from one function to the next
 _HANDLER = "on_trace_ready"

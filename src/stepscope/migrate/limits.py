@@ -6,20 +6,16 @@ trace once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
+from stepscope.migrate.conversion import Conversion
 from stepscope.migrate.edits import REMARK
-from stepscope.migrate.instances import ENTERING
+from stepscope.migrate.instances import ENTERING, Instances
 from stepscope.migrate.mapping import PADDLE, PROFILERS, TORCH
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.instances import Instances
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.references import Reference
 
 _ONE_AT_A_TIME = "paddle.profiler has one Profiler at a time"
 _SAVED_ONCE = "torch saves a trace once, and raises when it was saved before"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
+from stepscope.migrate.calls import Calls
+from stepscope.migrate.conversion import Conversion
+from stepscope.migrate.instances import Instances
 from stepscope.migrate.mapping import RANGES
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.calls import Calls
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.instances import Instances
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.references import Reference
 
 _OF_RANGES = {"begin", "end", "__enter__", "__exit__"}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import libcst as cst
 from libcst import CSTNode as Node
@@ -12,10 +13,6 @@ from libcst import metadata
 
 from stepscope.errors import StepscopeError
 from stepscope.migrate.edits import Item
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _TOO_DEEP = "line 1: the code is nested too deeply to be parsed"
 _DEEPEST = 1_000  # levels of nesting; more than Python's own recursion allows to walk

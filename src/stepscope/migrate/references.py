@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
 from stepscope.migrate.mapping import ENUMS, HOMES, Dialect
-from stepscope.migrate.parsed import dotted
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.parsed import Parsed
+from stepscope.migrate.parsed import Parsed, dotted
 
 
 class Reach(Enum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -17,10 +16,13 @@ from stepscope.migrate.limits import Limits
 from stepscope.migrate.mapping import HOMES, destination, direction
 from stepscope.migrate.methods import Methods
 from stepscope.migrate.parsed import Parsed, ProgramError, dotted
-from stepscope.migrate.references import find_imports, find_other_uses, find_references
-
-if TYPE_CHECKING:
-    from stepscope.migrate.references import Imported, Reference
+from stepscope.migrate.references import (
+    Imported,
+    Reference,
+    find_imports,
+    find_other_uses,
+    find_references,
+)
 
 
 @dataclass(frozen=True)

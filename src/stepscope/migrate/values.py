@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
 from stepscope.migrate.mapping import SORTED_KEYS
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.parsed import Parsed
+from stepscope.migrate.parsed import Parsed
 
 
 def string(node: Node) -> str:

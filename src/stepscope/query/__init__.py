@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from stepscope.trace.model import QUERIES
+from stepscope.trace.model import QUERIES, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import polars
-
-    from stepscope.trace.model import Trace
 
 
 @QUERIES.register

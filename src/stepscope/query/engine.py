@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import StepscopeError
-from stepscope.query.views import VIEWS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from stepscope.query.views import View
-    from stepscope.trace.model import Trace
+from stepscope.query.views import VIEWS, View
+from stepscope.trace.model import Trace
 
 # Quoted names are part of the code; literals and comments are not.
 _PARTS = re.compile(r"""("(?:[^"]|"")*")|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/""", re.DOTALL)

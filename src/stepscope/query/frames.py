@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import numpy as np
 import polars as pl
@@ -20,13 +20,7 @@ from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.frames import slices_frame, table_frame, text_series
 from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES
-from stepscope.trace.model import NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stepscope.trace.model import Int64, Trace
-
+from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
 WHEN = ("start_ns", "duration_ns")
 WHERE_IT_RAN = ("pid", "tid", "process", "thread")

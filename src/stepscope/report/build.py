@@ -5,37 +5,32 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import numpy as np
 
 from stepscope.analysis.host.source_files import program_folders
 from stepscope.analysis.memory.by_event import MEMORY_NAME
+from stepscope.analysis.memory.timeline import MemoryTimeline
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.shared import shared_analyses
 from stepscope.formats.files import gzipped, output_file
+from stepscope.formats.registry import Progress
 from stepscope.report.detail import MOST_SLICES, detail_of
-from stepscope.report.pages import MEMORY, PAGES, STATIC
+from stepscope.report.pages import MEMORY, PAGES, STATIC, Page, Section
 from stepscope.report.payload import Payload
 from stepscope.report.sections.events import add_events, add_strings
 from stepscope.report.sections.memory import add_memory
 from stepscope.trace.keys import EVENT_INDEX, FORWARD_THREAD, SEQUENCE_NUMBER
+from stepscope.trace.model import Trace
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
-
-    from stepscope.analysis.memory.timeline import MemoryTimeline
-    from stepscope.formats.registry import Progress
-    from stepscope.report.pages import Page, Section
-    from stepscope.trace.model import Trace
-
-    Folders = Mapping[str, Traversable | Path]  # by the first part of their modules' names
+Folders = Mapping[str, Traversable | Path]  # by the first part of their modules' names
 
 MOST_SHARED = 4_000_000
 """Of more slices, what sections have in common is computed anew, or it would fill the memory."""

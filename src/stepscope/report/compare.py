@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.compare.flame import diff_flame
-from stepscope.analysis.compare.model import signed
+from stepscope.analysis.compare.model import Diff, DiffTable, signed
+from stepscope.analysis.compare.side import Side
 from stepscope.analysis.shared import shared_analyses
 from stepscope.report.build import write_page
 from stepscope.report.notebook import nothing_html, table_html
@@ -20,14 +23,6 @@ from stepscope.text.diff import facts_lines, other_lines, row_note, shown_rows
 from stepscope.trace.model import Trace
 from stepscope.trace.table import Remap
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.compare.model import Diff, DiffTable
-    from stepscope.analysis.compare.side import Side
 
 _ROWS = 10
 _MOST_ROWS = 500  # of a table of the page; the others are one row

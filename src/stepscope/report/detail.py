@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.distinct import distinct
-from stepscope.trace.model import NO_PARENT, SliceKind, Trace
+from stepscope.trace.model import NO_PARENT, Bool, Int64, SliceKind, Slices, Trace
 from stepscope.trace.table import Remap
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int64, Slices
-
 
 MOST_SLICES = 3_000_000
 """Browsers take long to open a page with more."""

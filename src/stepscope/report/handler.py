@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import os
+from collections.abc import Callable
+from typing import Protocol
 
 from stepscope.arguments import folder_path, text_or_none
 from stepscope.formats.file_names import worker_path
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
 
 
 class WritesReports(Protocol):

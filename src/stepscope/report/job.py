@@ -7,28 +7,25 @@ in a few steps.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepscope.job.answer import JobAnswer
 from stepscope.job.arrivals import blame_table, of_several
 from stepscope.job.late import step_delays
+from stepscope.job.meetings import Meetings
+from stepscope.job.model import Job
 from stepscope.job.path import WORK, critical_path
 from stepscope.report.build import write_page
 from stepscope.report.job_lanes import add_lanes
 from stepscope.report.pages import Page
 from stepscope.report.payload import Payload
 from stepscope.report.tables import add_table, known_or_nan
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
-    from stepscope.job.answer import JobAnswer
-    from stepscope.job.meetings import Meetings
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import Float64, Int64, Trace
 
 MOST_ARRIVALS = 250_000
 """Rows of ranks and collectives that the page holds."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 
 from stepscope.analysis.labels import shown_name
+from stepscope.job.model import Job
+from stepscope.report.payload import Payload
 from stepscope.report.tables import add_table
-from stepscope.trace.model import DEVICE_KINDS, SliceFlags, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stepscope.job.model import Job
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import DEVICE_KINDS, Int64, SliceFlags, SliceKind, Trace
 
 MOST_EVENTS = 6_000  # of a rank and step: the longest
 MOST_DEPTH = 6

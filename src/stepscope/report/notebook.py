@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from stepscope.analysis.answer import answer
+from stepscope.analysis.answer import Answer, answer
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.unit import unit_words
-from stepscope.report.overview import overview_of, source_of
+from stepscope.report.overview import Overview, TopRow, overview_of, source_of
+from stepscope.trace.model import Trace
 from stepscope.units import duration_text, percent_text, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from stepscope.analysis.answer import Answer
-    from stepscope.report.overview import Overview, TopRow
-    from stepscope.trace.model import Trace
 
 _LONGEST_NAME = 80
 _FINDINGS = 5

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import kernel_table
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.host.step_operators import step_operators
 from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
@@ -20,13 +21,7 @@ from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.keys import INPUT_DIMS
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import SliceKind, Trace
 
 _TOP = 10
 _LONGEST_METADATA = 300  # characters of one value

@@ -7,20 +7,16 @@ column at a multiple of 8 bytes. ``static/decode.js`` reads it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stepscope.report.detail import Detail
 from stepscope.trace.build import empty_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from stepscope.report.detail import Detail
 
 _ALIGNMENT = 8
 _UNSIGNED = (np.uint8, np.uint16, np.uint32)

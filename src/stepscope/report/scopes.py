@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.intervals import Intervals
 from stepscope.report.sections.threads import host_threads, process_name
 from stepscope.report.steady import steady_time
-
-if TYPE_CHECKING:
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 STEPS, RUN = "steps", "run"
 EVERYWHERE = ""

@@ -5,20 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.labels import Labels
+from stepscope.report.payload import Payload
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.report.payload import Payload
-
-    Columns = Mapping[str, Sequence[str] | NDArray[Any]]
+Columns = Mapping[str, Sequence[str] | NDArray[Any]]
 
 
 def add_table(payload: Payload, name: str, columns: Columns) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from stepscope.analysis.answer import answer
+from stepscope.analysis.answer import Answer, Row, answer
 from stepscope.analysis.findings.spots import line_words
+from stepscope.analysis.host.step_operators import StepOperators
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, printable, text_lines
+from stepscope.trace.model import Trace
 from stepscope.units import duration_text, percent_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.answer import Answer, Row
-    from stepscope.analysis.host.step_operators import StepOperators
-    from stepscope.trace.model import Trace
 
 SORTS = {
     "self_cpu_time_total": "self_ns",

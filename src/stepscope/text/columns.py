@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.kernels import UNKNOWN
 from stepscope.text.layout import Column, printable, rows_left_out, text_lines
+from stepscope.trace.model import Int64
 from stepscope.units import duration_text, percent_text, rate_text, scaled_text, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64
 
 OPERATOR_WIDTH = 32
 _NAME_WIDTH = 52

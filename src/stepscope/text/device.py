@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason
+from stepscope.analysis.device.busy import DeviceBusy, StepBusy, StreamBusy
+from stepscope.analysis.device.communication import CollectiveTable, CommunicationOverlap
+from stepscope.analysis.device.copies import CopyTable
+from stepscope.analysis.device.idle import DeviceIdle, IdleGaps, IdleReason
 from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.kernels import UNKNOWN
+from stepscope.analysis.device.kernels import UNKNOWN, KernelTable
+from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
+from stepscope.analysis.device.steps import DeviceSteps
 from stepscope.text.columns import (
     OPERATOR_WIDTH,
     cut_middle,
@@ -24,17 +27,8 @@ from stepscope.text.columns import (
     words,
 )
 from stepscope.text.layout import Column, printable
+from stepscope.trace.model import Int64
 from stepscope.units import duration_text, percent_text, size_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.busy import DeviceBusy, StepBusy, StreamBusy
-    from stepscope.analysis.device.communication import CollectiveTable, CommunicationOverlap
-    from stepscope.analysis.device.copies import CopyTable
-    from stepscope.analysis.device.idle import DeviceIdle, IdleGaps
-    from stepscope.analysis.device.kernels import KernelTable
-    from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
-    from stepscope.analysis.device.steps import DeviceSteps
-    from stepscope.trace.model import Int64
 
 REASON_TEXTS = {
     IdleReason.HOST: "waiting for the host",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
+from stepscope.analysis.device.peaks import Peaks
+from stepscope.analysis.device.roofline import Roofline
 from stepscope.text.columns import (
     OPERATOR_WIDTH,
     amount_text,
@@ -16,15 +19,8 @@ from stepscope.text.columns import (
     words,
 )
 from stepscope.text.layout import Column
+from stepscope.trace.model import Bool
 from stepscope.units import duration_text, percent_text, scaled_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
-    from stepscope.analysis.device.peaks import Peaks
-    from stepscope.analysis.device.roofline import Roofline
-    from stepscope.trace.model import Bool
 
 
 def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.compare.model import GONE, NEW, SAME, signed
+from stepscope.analysis.compare.model import GONE, NEW, SAME, Diff, DiffTable, Quantity, Row, signed
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, cut, markdown, printable, text_lines
 from stepscope.units import count_text, duration_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepscope.analysis.compare.model import Diff, DiffTable, Quantity, Row
     from stepscope.analysis.compare.side import Side
 
 ROWS = 10

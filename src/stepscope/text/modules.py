@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
+from stepscope.analysis.host.modules import ModuleTable
 from stepscope.formats.files import ExportError, output_file
 from stepscope.text.layout import Column, printable, rows_left_out, text_lines
+from stepscope.trace.model import Int64
 from stepscope.units import duration_text, percent_text, scaled_text, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stepscope.analysis.host.modules import ModuleTable
-    from stepscope.trace.model import Int64
 
 OUTSIDE = "(outside of modules)"
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stepscope.text.layout import Column, text_lines
 from stepscope.units import percent_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from stepscope.analysis.device.counters import CounterMean
     from stepscope.analysis.device.power import DevicePower
 

@@ -12,11 +12,8 @@ messages are FlatBuffers: tables that refer to their fields by a table of offset
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAGIC = b"ARROW1"
 _HEAD = 8  # the magic with its padding

@@ -6,24 +6,19 @@ no Python object.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import IntEnum, IntFlag
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.trace.table import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.schema import Captured
-    from stepscope.trace.strings import Strings
-    from stepscope.trace.table import Column, Table
+from stepscope.trace.schema import Captured
+from stepscope.trace.strings import Strings
+from stepscope.trace.table import Column, Role, Table
 
 
 def slices_frame(

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import io
 import pickletools
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 _MARK = object()
 _CONSTANTS: dict[str, Callable[[], Any]] = {

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.trace.schema import Captured
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args
-
-if TYPE_CHECKING:
-    from stepscope.trace.schema import Captured
 
 # A text of this length is no name: texts are held, searched and shown as a whole.
 LONGEST_TEXT_BYTES = 64 << 20

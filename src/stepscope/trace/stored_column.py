@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from stepscope.trace.frames import words_series
 from stepscope.trace.shorten import LONGEST_TEXT_BYTES
+from stepscope.trace.table import Column, UInt8
 from stepscope.trace.validate import Damage
 from stepscope.units import size_text
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.table import Column, UInt8
 
 _AS_IN_NUMPY = frozenset(
     (

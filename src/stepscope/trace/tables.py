@@ -7,25 +7,20 @@ readers of the files without Stepscope need them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from stepscope.trace.frames import stored_series, valid_text
 from stepscope.trace.schema import TABLES, Captured, Track
 from stepscope.trace.stored_column import StoredColumn
 from stepscope.trace.strings import Strings
-from stepscope.trace.table import Args, Column, IntColumn, Role, Table
+from stepscope.trace.table import Args, Column, IntColumn, Role, Table, UInt32
 from stepscope.trace.validate import Damage, check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.table import UInt32
 
 _Integer = TypeVar("_Integer", np.uint32, np.int64)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +14,7 @@ from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.steps.undisturbed import undisturbed
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _LONGEST_NAME = 200
 

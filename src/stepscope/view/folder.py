@@ -9,9 +9,10 @@ import os
 import stat
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gzip import inflated_head
@@ -21,9 +22,6 @@ from stepscope.trace.placing import TRACE_SUFFIX
 from stepscope.trace.store import is_stored_trace
 from stepscope.trace.tables import FILES
 from stepscope.view.growing import is_recording
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MAX_DEPTH = 5  # folders below the one that is shown
 MAX_ENTRIES = 20_000  # entries scanned, of any kind

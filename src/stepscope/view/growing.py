@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import StepscopeError
@@ -14,9 +15,6 @@ from stepscope.record.stream.places import is_unsealed, read_folders
 from stepscope.record.stream.reading import recovered
 from stepscope.report.payload import Payload
 from stepscope.report.sections.overview import add_overview
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PAUSE_S = 1.0  # between two looks, at least
 _REST = 4.0  # times the CPU time of a look: watching must not slow a long recording down

@@ -6,25 +6,19 @@ import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats import export_trace, read_trace
-from stepscope.view.figures import key_figures
+from stepscope.trace.model import Trace
+from stepscope.view.figures import Figures, key_figures
 from stepscope.view.folder import Folder, Found, Listing
-from stepscope.view.growing import Watched, is_recording
+from stepscope.view.growing import Growing, Watched, is_recording
 from stepscope.view.worker import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
-
-    from stepscope.trace.model import Trace
-    from stepscope.view.figures import Figures
-    from stepscope.view.growing import Growing
 
 _FRESH_S = 1.0  # several pages may ask at the same time
 _REPORTS_KEPT = 16

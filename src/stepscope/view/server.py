@@ -15,20 +15,15 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from importlib.resources.abc import Traversable
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from stepscope.view.library import as_json, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from importlib.resources.abc import Traversable
-    from typing import BinaryIO
-
-    from stepscope.view.library import Library, Report
+from stepscope.view.library import Library, Report, as_json, printable
 
 LOOPBACK = "127.0.0.1"
 

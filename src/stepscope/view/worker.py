@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from queue import PriorityQueue
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Job = Callable[[], None]
+Job = Callable[[], None]
 
 _LAST_WORD = (-1, 0, None)  # before all that is still waiting
 

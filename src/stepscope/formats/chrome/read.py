@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,13 +38,9 @@ from stepscope.trace.validate import LATEST_NS
 from stepscope.trace.xla import xla_correlations
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from os import PathLike
-
-    Progress = Callable[[int, int], None]
-    Note = tuple[str, str, str, str, int]  # what, pid, tid, text, number
-    Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
+Progress = Callable[[int, int], None]
+Note = tuple[str, str, str, str, int]  # what, pid, tid, text, number
+Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 _OUR_KEY = "stepscope"  # see kineto.recording_header
 _LONGEST_EVENT_BYTES = 64 << 20

@@ -10,23 +10,18 @@ import csv
 import io
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import Gathered
 from stepscope.formats.gzip import text_chunks
+from stepscope.formats.registry import Progress
 from stepscope.formats.streams import device_track
-from stepscope.trace.model import TraceInfo
+from stepscope.trace.model import Trace, TraceInfo
 from stepscope.units import size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
 
 PRODUCER = "Nsight Compute"
 _HEAD = re.compile(rb'^"?ID"?,.*"?Kernel Name"?', re.MULTILINE)

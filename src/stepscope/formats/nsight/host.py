@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
-from stepscope.formats.nsight.names import process_of, thread_of
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.nsight.names import Names, process_of, thread_of
 from stepscope.trace.keys import CAPTURED_NODE, INPUT_DIMS, SEQUENCE_NUMBER
-from stepscope.trace.model import SliceFlags, Track
+from stepscope.trace.model import Int64, SliceFlags, Track, UInt32
 from stepscope.trace.names import plain_call
 
 if TYPE_CHECKING:
-    from stepscope.formats.gathered import Gathered
-    from stepscope.formats.nsight.names import Names
     from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Int64, UInt32
 
 # Tables of calls, and the category of what they hold.
 _CALLS = (

@@ -6,6 +6,7 @@ is missing is missing. A global id is ``pid << 24 | tid``, with the machine in t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,14 +17,11 @@ from stepscope.formats.nsight.host import add_calls, add_ranges, captured_nodes,
 from stepscope.formats.nsight.names import Names, process_of
 from stepscope.formats.streams import device_track, shapes_of
 from stepscope.trace.keys import CAPTURED_NODE
-from stepscope.trace.model import TraceInfo
+from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
 from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Int64, Trace, UInt32
 
 PRODUCER = "Nsight Systems"
 _KIND = "CUPTI_ACTIVITY_KIND_"

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import launched_work
 from stepscope.formats.chrome.flows import forward_backward_links
 from stepscope.trace.build import running_at
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, Marks, Trace, UInt32
+from stepscope.trace.model import NO_SLICE, Int64, Marks, Trace, UInt32
 
 FLOW_PHASES = tuple(b"stf")
 _LAST = ord("f")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import warnings
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,21 +22,16 @@ from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.asynchronous import with_async_ranges
 from stepscope.formats.chrome.read import marks_of, slices_of, window_of
 from stepscope.formats.gzip import file_bytes
+from stepscope.formats.registry import Progress
 from stepscope.trace.build import build
-from stepscope.trace.model import Trace, TraceInfo, Track
+from stepscope.trace.model import Trace, TraceInfo, Track, UInt32
 from stepscope.trace.schema import Captured
 from stepscope.trace.stored_info import InfoDamage, info_of
 from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import UInt32
-
-    Columns = Mapping[str, Any]  # what _native.read_perfetto returns
+Columns = Mapping[str, Any]  # what _native.read_perfetto returns
 
 _NOT_A_TRACE = "is the file a trace that Perfetto, or a program with its library, wrote?"
 _INFLATED_BYTES = 1 << 30  # of all compressed packets of a file, at most

@@ -6,16 +6,13 @@ the time until the next.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from stepscope.formats.perfetto import messages
+from stepscope.formats.perfetto.tracks import Described
 from stepscope.formats.sampled import SampledStacks, rows_by_track
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.formats.perfetto.tracks import Described
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _NS_OF_US = 1000
 _FIRST_SEQUENCE = 1 << 20  # those of slices are counted from 1

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.formats.perfetto import messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.trace.model import Int64, Trace, Track
+from stepscope.trace.model import Int64, Trace, Track
 
 _HIGHEST_ID = 2**31 - 1  # of a process or thread: others are no ids of an operating system
 

@@ -6,39 +6,35 @@ without nesting, which Perfetto's tracks cannot hold, has tracks of its own belo
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope import _native
 from stepscope.formats.asynchronous import async_rows
 from stepscope.formats.chrome.write import text_chunks_of
-from stepscope.formats.files import output_file
+from stepscope.formats.files import Sink, output_file
 from stepscope.formats.perfetto import messages
-from stepscope.formats.perfetto.counters import COUNTER_PHASE, counters
+from stepscope.formats.perfetto.counters import COUNTER_PHASE, Counter, counters
 from stepscope.formats.perfetto.links import FLOW_PHASES, flows
 from stepscope.formats.perfetto.samples import sample_packets
-from stepscope.formats.perfetto.tracks import described
+from stepscope.formats.perfetto.tracks import Described, described
+from stepscope.formats.registry import Progress
 from stepscope.formats.texts import AddedTexts
 from stepscope.trace.keys import FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import (
     NO_CORRELATION,
     NO_SEQUENCE,
     NO_STACK,
+    Int64,
     IntColumn,
     SliceFlags,
+    Trace,
+    UInt32,
 )
 from stepscope.trace.stored_info import stored_info
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.formats.files import Sink
-    from stepscope.formats.perfetto.counters import Counter
-    from stepscope.formats.perfetto.tracks import Described
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace, UInt32
 
 _NO_INSTANTS = (*FLOW_PHASES, COUNTER_PHASE)
 

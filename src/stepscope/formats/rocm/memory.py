@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.rocm.process import Process
 from stepscope.trace.model import Memory
 from stepscope.trace.validate import LATEST_NS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepscope.formats.gathered import Gathered
-    from stepscope.formats.rocm.process import Process
 
 _COLUMNS = (
     *("start", "end", "start_id", "end_id", "track_id", "pid", "tid", "agent_id"),

@@ -14,11 +14,10 @@ from stepscope.formats.gathered import Gathered
 from stepscope.formats.rocm.memory import memory_of
 from stepscope.formats.rocm.process import STRINGS, Process
 from stepscope.formats.rocm.rpd import is_rpd, read_rpd
-from stepscope.trace.model import TraceInfo
+from stepscope.trace.model import Trace, TraceInfo
 
 if TYPE_CHECKING:
     from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Trace
 
 PRODUCER = "rocprofv3"
 

@@ -9,11 +9,10 @@ import numpy as np
 from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.streams import device_track
-from stepscope.trace.model import TraceInfo, Track
+from stepscope.trace.model import Trace, TraceInfo, Track
 
 if TYPE_CHECKING:
     from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Trace
 
 PRODUCER = "rocmProfileData"
 

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launches
-from stepscope.analysis.host.averages import single_events
+from stepscope.analysis.device.launches import Launches, launches
+from stepscope.analysis.host.averages import Averages, single_events
 from stepscope.analysis.host.flame import without_address
 from stepscope.analysis.host.module_calls import module_of_slices
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import call_tree
-from stepscope.trace.model import NO_SLICE
+from stepscope.analysis.tree import CallTree, call_tree
+from stepscope.trace.model import NO_SLICE, Trace
 from stepscope.trace.names import MODULE_PREFIX
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.launches import Launches
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Trace
 
 _FRAMES = 5  # of a stack that tell calls apart, the innermost
 

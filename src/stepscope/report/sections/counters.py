@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.device.counters import device_counters
+from stepscope.report.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.threads import process_name
-
-if TYPE_CHECKING:
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 
 def add_counters(trace: Trace, payload: Payload, groups: list[dict[str, Any]]) -> None:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.tree import distinct_ids
+from stepscope.report.payload import Payload
 from stepscope.report.sections.threads import add_threads
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import SliceKind
-from stepscope.trace.table import Role
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Slices, Trace
-    from stepscope.trace.table import Column
+from stepscope.trace.model import SliceKind, Slices, Trace
+from stepscope.trace.table import Column, Role
 
 
 def add_events(trace: Trace, payload: Payload) -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import flame_graph
+from stepscope.analysis.host.flame_merge import FlameGraph
 from stepscope.analysis.host.sampled_flame import sampled_flame_graph
 from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.tree import call_tree
+from stepscope.report.payload import Payload
 from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_texts
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.host.flame_merge import FlameGraph
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import SliceKind, Trace
 
 
 def add_flame(trace: Trace, payload: Payload) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
@@ -15,25 +17,16 @@ from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
 from stepscope.analysis.device.power import device_power
 from stepscope.analysis.device.queue import launch_queues
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.labels import Labels, name_labels
 from stepscope.analysis.sums import summed
-from stepscope.report.sections.calls import calls_of
+from stepscope.analysis.table import Table
+from stepscope.report.payload import Payload
+from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.report.tables import add_table, known_or_nan
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.table import Table
-    from stepscope.report.payload import Payload
-    from stepscope.report.sections.calls import Calls
-    from stepscope.trace.model import Float64, Int64, Trace
-
-    Columns = dict[str, Sequence[str] | NDArray[Any]]
+Columns = dict[str, Sequence[str] | NDArray[Any]]
 
 
 _POWER_NUMBERS = (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.memory.blocks import ALWAYS, NEVER
 from stepscope.analysis.memory.peak import peak_memory
-from stepscope.analysis.memory.sites import sites_of
+from stepscope.analysis.memory.sites import Sites, sites_of
 from stepscope.analysis.memory.timeline import (
     Category,
     MemoryTimeline,
@@ -16,15 +17,9 @@ from stepscope.analysis.memory.timeline import (
     memory_timeline,
 )
 from stepscope.analysis.memory.usage import default_device, devices, rows_of_device, with_memory
+from stepscope.report.payload import Payload
 from stepscope.report.sections.events import origin_of
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.memory.sites import Sites
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import NO_SLICE, Int64, Trace
 
 
 def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> None:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.host.modules import module_table
+from stepscope.analysis.host.modules import ModuleTable, module_table
+from stepscope.report.payload import Payload
 from stepscope.report.sections.calls import calls_of
 from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_table
 from stepscope.text.modules import OUTSIDE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.host.modules import ModuleTable
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _NUMBERS = (
     "calls",

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.distinct import distinct
+from stepscope.analysis.host.averages import Averages
 from stepscope.analysis.host.call_cells import CallCells
 from stepscope.analysis.host.waiting import waiting_texts
 from stepscope.analysis.labels import Labels
-from stepscope.report.scopes import scopes_of
-from stepscope.report.sections.calls import calls_of
+from stepscope.report.payload import Payload
+from stepscope.report.scopes import Scope, scopes_of
+from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.report.tables import add_table
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.report.payload import Payload
-    from stepscope.report.scopes import Scope
-    from stepscope.report.sections.calls import Calls
-    from stepscope.trace.model import Int64, Trace
-
-    Columns = dict[str, Any]  # Labels, or NDArray of numbers
+Columns = dict[str, Any]  # Labels, or NDArray of numbers
 
 _KINDS = {
     SliceKind.OPERATOR: "operator",

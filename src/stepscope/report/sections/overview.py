@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.answer import answer
+from stepscope.analysis.findings import Finding
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import WAITS, Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.report.overview import metadata_of, overview_of, source_of
+from stepscope.report.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.steady import opening
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings import Finding
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import Bool, Int64, Trace
 
 _MOMENTS = ("from", "to", "at")  # of a finding's evidence, on the trace's clock
 # By which the page colours causes; all that is waiting looks alike.

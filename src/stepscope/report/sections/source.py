@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
 from stepscope.analysis.host.sampled_lines import SampledLines, sampled_lines
 from stepscope.analysis.host.source_files import SourceFiles
-from stepscope.analysis.host.source_lines import source_lines
+from stepscope.analysis.host.source_lines import SourceLines, source_lines
+from stepscope.report.payload import Payload
 from stepscope.report.steady import steady_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stepscope.analysis.host.source_lines import SourceLines
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, Trace
 
 _MOST_FILES = 50
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.host.waiting import helper_tracks, waiting_tracks
-
-if TYPE_CHECKING:
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace, Track
+from stepscope.report.payload import Payload
+from stepscope.trace.model import Trace, Track
 
 _LAST = 1 << 62
 

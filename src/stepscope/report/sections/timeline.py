@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from stepscope.analysis.host.lanes import lanes
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events
 from stepscope.analysis.sums import summed
+from stepscope.report.payload import Payload
 from stepscope.report.sections.counters import add_counters
 from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.keys import (
@@ -22,12 +23,8 @@ from stepscope.trace.keys import (
     OWN_PARAMETERS,
     PARAMETERS,
 )
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Int32, Int64, Trace
 from stepscope.units import count_text
-
-if TYPE_CHECKING:
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int32, Int64, Trace
 
 # The integer arguments worth a line in a slice's details.
 _SHOWN = (

@@ -18,7 +18,7 @@ NO_PATH = -1
 
 @dataclass(frozen=True, slots=True)
 class CallPaths:
-    """A tree of names; a path's callers stand before it."""
+    """A tree of names; callers come before their callees."""
 
     parent: Int64  # the path without its last name, NO_PATH at the top
     name: Int64  # string id
@@ -28,7 +28,6 @@ class CallPaths:
 
 
 def call_paths(trace: Trace) -> CallPaths:
-    """Return the paths of all slices."""
     slices = trace.slices
     around = slices.parent.astype(np.int64)
     depth = slices.depth.astype(np.int64)

@@ -37,8 +37,6 @@ class _Compressor(Protocol):
 
 
 class _GzipSink:
-    """Compresses what it is given; its CPU time is spent without the GIL."""
-
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._compressor = _fast_gzip()

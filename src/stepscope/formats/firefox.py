@@ -103,7 +103,7 @@ def _schema() -> dict[str, Any]:
 
 
 class _Tables:
-    """The tables of a thread that its samples refer to."""
+    """The tables that a thread's samples refer to."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
@@ -111,11 +111,10 @@ class _Tables:
         self._stacks: dict[tuple[int | None, int], int] = {}
 
     def text(self, text: str) -> int:
-        """Return the number of a text."""
         return self._texts.setdefault(text, len(self._texts))
 
     def stack(self, frames: tuple[str, ...]) -> int | None:
-        """Return the number of a stack, its outermost frame first."""
+        """Return the number of a stack, given from its outermost frame."""
         prefix: int | None = None
         for frame in frames:
             function = self._functions.setdefault(frame, len(self._functions))
@@ -123,7 +122,6 @@ class _Tables:
         return prefix
 
     def tables(self) -> dict[str, Any]:
-        """Return all of them."""
         places = [(frame, place_of(frame)) for frame in self._functions]
         names = [self.text(place.function if place else frame) for frame, place in places]
         files = [self.text(place.file) if place else None for _, place in places]

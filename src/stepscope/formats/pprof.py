@@ -51,7 +51,7 @@ def export_pprof(
 
 
 class _Profile:
-    """The messages of a profile, texts and places each once."""
+    """The messages of a profile; texts and locations are interned."""
 
     def __init__(self) -> None:
         self.fields: Fields = []
@@ -61,17 +61,16 @@ class _Profile:
         self._places: Fields = []
 
     def text(self, text: str) -> int:
-        """Return the number of a text."""
         return self._texts.setdefault(text, len(self._texts))
 
     def value_types(self, *types: tuple[str, str]) -> None:
-        """Say what the values of samples are; the last one is shown first."""
+        """Declare the sample values; pprof shows the last one first."""
         for kind, unit in types:
             self.fields.append((_SAMPLE_TYPE, [(1, self.text(kind)), (2, self.text(unit))]))
         self.fields.append((_DEFAULT_TYPE, self.text(types[-1][0])))
 
     def location(self, frame: str) -> int:
-        """Return the number of a frame, by its text in the trace."""
+        """Return the number of a frame, given as the trace writes it."""
         if frame in self._locations:
             return self._locations[frame]
         number = self._locations[frame] = len(self._locations) + 1
@@ -93,7 +92,6 @@ class _Profile:
         self.fields.append((_SAMPLE, told))
 
     def encoded(self) -> bytes:
-        """Return the profile."""
         functions: Fields = [
             (
                 _FUNCTION,

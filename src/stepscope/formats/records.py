@@ -66,5 +66,5 @@ def _cell(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinities; they are unknown numbers there."""
+    """Replace NaN and infinities, which JSON lacks, by null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

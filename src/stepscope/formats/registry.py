@@ -20,15 +20,11 @@ Progress = Callable[[int, int], None]  # called with how much is done, and how m
 
 
 class Reader(Protocol):
-    """Read a trace from ``path``, reporting to ``progress``."""
-
     def __call__(self, path: Path, progress: Progress | None = None) -> Trace:
         """Read the trace."""
 
 
 class Writer(Protocol):
-    """Write ``trace`` to ``path``, reporting to ``progress``."""
-
     def __call__(
         self, trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
     ) -> object:
@@ -89,7 +85,7 @@ def _written_as(path: str | os.PathLike[str]) -> tuple[int, Format]:
 
 
 def format_of(path: Path, head: bytes) -> Format | None:
-    """Return the format that a file's first bytes show; None if it is not a readable one."""
+    """Return the format that a file's first bytes show; None if it is not readable."""
     readable = (each for each in FORMATS if each.reader and each.matches)
     return next((each for each in readable if each.matches and each.matches(path, head)), None)
 

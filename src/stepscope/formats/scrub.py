@@ -33,7 +33,7 @@ _IDENTITIES = re.compile(r"uuid|serial|host|user|pci", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Scrubbed:
-    """The trace, and how many names are no longer in it."""
+    """A scrubbed trace, and how many names were removed."""
 
     trace: Trace
     files: int
@@ -42,7 +42,7 @@ class Scrubbed:
 
 
 def scrub(trace: Trace) -> Scrubbed:
-    """Return a trace without the names of hosts, users, files and folders, and without source."""
+    """Return a trace without names of hosts, users, files and folders, and without source."""
     scrubber = _Scrubber(trace)
     strings = Strings.of(scrubber.text(each) for each in trace.strings.decode_all())
     info = trace.info
@@ -82,7 +82,7 @@ class _Scrubber:
         ]
 
     def text(self, text: str) -> str:
-        """Return a name, a frame or the inside of a JSON object without what is private."""
+        """Return a name, a frame or the inside of a JSON object without private parts."""
         place = place_of(text)
         if place is not None:
             return f"{self._file(place.file)}({place.line}): {self._plain(place.function)}"
@@ -96,11 +96,11 @@ class _Scrubber:
         return self._plain(text)
 
     def values(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all values without what is private."""
+        """Return all values without private parts."""
         return {key: self._value(value) for key, value in values.items()}
 
     def track(self, track: Track) -> Track:
-        """Return a thread under names that tell nothing of the machine."""
+        """Return a thread with names that do not identify the machine."""
         return replace(
             track,
             pid=self._plain(track.pid),
@@ -131,7 +131,7 @@ class _Scrubber:
         return self._file(match[0]) if _is_deep(match[0]) else match[0]
 
     def _file(self, path: str) -> str:
-        """Return a library's file from the library on, and the user's by a number."""
+        """Shorten a library's path to the part inside the library; number other files."""
         if path.startswith("<") or path in self.files.values():
             return path  # in no file
         installed = _INSTALLED.sub("", path)
@@ -145,7 +145,7 @@ class _Scrubber:
 
 
 def _is_deep(path: str) -> bool:
-    """Tell a path from what begins like one: `/`, `/predict`."""
+    """Tell a path from a text that begins like one: `/`, `/predict`."""
     return len(re.findall(r"[/\\]+[^/\\]", path)) > 1
 
 

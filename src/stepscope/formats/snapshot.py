@@ -53,7 +53,7 @@ _IN_USE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 
 
 def read_snapshot(path: Path, progress: Progress | None = None) -> Trace:
-    """Read a memory snapshot, gzip or not; nothing in it can run."""
+    """Read a memory snapshot, gzip or not, without running code in it."""
     columns, damage = _columns(path, progress)
     if not columns["is_snapshot"]:
         cause = f": {damage}" if damage else ""
@@ -88,7 +88,7 @@ def _columns(path: Path, progress: Progress | None) -> tuple[Columns, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Some events of a device, or the blocks that were there before them."""
+    """Events of a device, or blocks that existed before them."""
 
     time_ns: Int64
     address: Int64
@@ -99,7 +99,7 @@ class _Rows:
 
 
 class _History:
-    """What the allocators of all devices did."""
+    """The history of all devices' allocators."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -112,7 +112,6 @@ class _History:
         self._time_ns, self._first_ns = _times(self._events["time_us"])
 
     def trace(self) -> Trace:
-        """Return the trace: a track for each device."""
         devices = self._devices()
         memory = [self._memory(track, device) for track, device in enumerate(devices)]
         names = self._columns["ranges"]
@@ -152,7 +151,7 @@ class _History:
         )
 
     def _devices(self) -> list[int]:
-        """Return the devices of which anything is known."""
+        """Return the devices that the snapshot mentions."""
         told = [self._events["device"], self._columns["blocks"]["device"]]
         told += [self._columns["segments"]["device"], self._columns["ranges"]["device"]]
         found = {int(each) for part in told for each in np.unique(part)}
@@ -192,7 +191,7 @@ class _History:
         )
 
     def _rows(self, device: int) -> _Rows:
-        """Return what happened on a device, after the blocks that were there before."""
+        """Return a device's events, after the blocks that existed before."""
         events = self._events
         here = np.flatnonzero(events["device"] == device)
         action = events["action"][here]
@@ -228,7 +227,7 @@ class _History:
         )
 
     def _blocks_before(self, device: int, allocated: Int64) -> dict[str, Any]:
-        """Return the blocks that are in use at the end, and were not allocated in the history."""
+        """Return blocks in use at the end that the history does not allocate."""
         blocks = self._columns["blocks"]
         used = self._is(blocks["state"], *_IN_USE)
         used &= (blocks["device"] == device) & (blocks["requested"] > 0)
@@ -236,7 +235,7 @@ class _History:
         return {name: column[used] for name, column in blocks.items()}
 
     def _reserved(self, device: int, held: Int64) -> Int64:
-        """Return what the allocator held after each event: at the end, its segments."""
+        """Return the reserved bytes after each event, from the segments at the end."""
         segments = self._columns["segments"]
         at_end = int(segments["size"][segments["device"] == device].sum())
         sums = np.cumsum(held)
@@ -247,9 +246,9 @@ class _History:
 
 
 def _times(time_us: Int64) -> tuple[Int64, int]:
-    """Return ns since the first event, those of one µs apart, and when that was.
+    """Return ns since the first event, distinct within a µs, and the first event's time.
 
-    Early versions tell no time: there the number of an event stands for it.
+    Early versions have no times: there an event's number stands for it.
     """
     if not time_us.any():
         return np.arange(len(time_us), dtype=np.int64) * _MICROSECOND, 0
@@ -265,7 +264,7 @@ def _times(time_us: Int64) -> tuple[Int64, int]:
 
 
 def _ends_of_blocks(address: Int64, size: Int64) -> tuple[Int64, Int64]:
-    """Return the allocations that live at the end, and the releases of what came before."""
+    """Return the allocations never released, and the releases of earlier blocks."""
     rows = np.flatnonzero(size != 0)
     rows = rows[np.argsort(address[rows], kind="stable")]
     is_last = np.ones(len(rows), bool)

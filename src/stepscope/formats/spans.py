@@ -33,7 +33,7 @@ _INSTALL = "install it: pip install opentelemetry-sdk"
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A span of the trace, times as Unix time."""
+    """A span; its times are Unix time."""
 
     name: str
     number: int  # from 1
@@ -114,7 +114,7 @@ def send_spans(trace: Trace, exporter: Any) -> int:
 
 
 def _trace_id(trace: Trace) -> bytes:
-    """Return an id that two exports of one trace share."""
+    """Return an id that is the same in each export of a trace."""
     info = trace.info
     seed = f"{info.host} {info.pid} {info.start_ns + info.wall_offset_ns} {info.end_ns}"
     return hashlib.blake2b(seed.encode(), digest_size=_TRACE_ID_BYTES).digest()

@@ -42,14 +42,11 @@ def export_speedscope(
 
 
 class _Frames:
-    """All frames, each once."""
-
     def __init__(self) -> None:
         self.table: list[dict[str, Any]] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """Return the number of a frame, by its text in the trace."""
         number = self._numbers.setdefault(text, len(self.table))
         if number == len(self.table):
             place = place_of(text)
@@ -83,7 +80,7 @@ def _sampled(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
 
 
 def _busiest_first(trace: Trace) -> list[tuple[int, UInt32]]:
-    """Return the threads with the rows of their samples; the page opens on the first."""
+    """Return the threads with their samples' rows; the page opens on the first."""
     by_track = rows_by_track(trace.samples.track)
     return sorted(by_track.items(), key=lambda each: -len(each[1]))
 
@@ -109,7 +106,7 @@ def _nested(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
 
 
 def _events(trace: Trace, rows: UInt32, frames: _Frames) -> list[dict[str, Any]]:
-    """Return the begins and ends of slices; one never ends after the one around it."""
+    """Return begins and ends of slices; none ends after its parent."""
     slices, start_ns = trace.slices, trace.info.start_ns
     numbers = {name: frames.number(trace.strings[name]) for name in np.unique(slices.name).tolist()}
     events: list[dict[str, Any]] = []

@@ -36,7 +36,7 @@ class SqliteFile:
     """The tables of an open file."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        """Take an open database; ``sqlite_file`` opens one."""
+        """``sqlite_file`` opens the connection."""
         self.path = path
         self._connection = connection
         self._last_row = time.monotonic()
@@ -47,7 +47,6 @@ class SqliteFile:
 
     @property
     def tables(self) -> Sequence[str]:
-        """Return the names of the file's tables."""
         return tuple(self._tables)
 
     def has(self, table: str, *columns: str) -> bool:
@@ -56,11 +55,10 @@ class SqliteFile:
         return table in self._tables and known.issuperset(column.lower() for column in columns)
 
     def columns(self, table: str) -> Sequence[str]:
-        """Return the columns of a table; none where it is missing."""
+        """Return the columns of a table; none if it is missing."""
         return self._tables.get(table, ())
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has."""
         self._last_row = time.monotonic()
         return int(self._connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
 
@@ -86,7 +84,7 @@ class SqliteFile:
     def told(
         self, table: str, key: str, texts: Sequence[str]
     ) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Yield an integer and some texts of each row, "" for those that are missing."""
+        """Yield an integer and texts of each row; missing texts are empty."""
         if not self.has(table):
             return
         number = _integer(key) if self.has(table, key) else str(ABSENT)
@@ -121,7 +119,7 @@ class SqliteFile:
 
 @contextmanager
 def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[SqliteFile]:
-    """Open a file to be read; what SQLite says against it becomes a ``TraceReadError``."""
+    """Open a file for reading; errors of SQLite become a ``TraceReadError``."""
     try:
         with open_regular(path) as file:
             size = file.seek(0, 2)
@@ -149,7 +147,7 @@ def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[Sqlit
 
 
 def quoted(name: str) -> str:
-    """Return a name for a statement."""
+    """Quote a name for a statement."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -36,7 +36,7 @@ _BREAKING = re.compile(r"[\s;\x00-\x1f\x7f]")
 def export_folded(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
-    """Write the stacks that were sampled, each thread's under its name; without, the events'."""
+    """Write the sampled stacks, each thread's under its name; without samples, the events'."""
     if not len(trace.samples):
         export_stacks(trace, path, progress)
         return
@@ -113,7 +113,7 @@ def _lines(
 
 
 def _spelled(table: Stacks, row: int, strings: Strings, texts: dict[int, str]) -> str:
-    """Return the frames from the outermost, each after a semicolon; callers are spelled once."""
+    """Return a stack's frames from the outermost, each with a semicolon; callers are cached."""
     missing = []
     while row not in texts:
         missing.append(row)

@@ -24,7 +24,6 @@ _ROWS_AT_A_TIME = 1 << 16
 def export_parquet(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
-    """Write the tables of ``trace`` as Parquet files into the new folder ``path``."""
     target = Path(os.path.realpath(path))
     if target.exists():
         raise ExportError(f"{os.fspath(path)} exists; choose another name, or remove it")
@@ -49,7 +48,7 @@ def export_parquet(
 
 
 def _plain_integers(stored: pl.DataFrame) -> pl.DataFrame:
-    """Return integer arguments as rows and values; a stored trace has their differences."""
+    """Return integer arguments as rows and values: a stored trace has their differences."""
     group = ["table", "key"]
     return stored.select(
         *group,
@@ -81,7 +80,7 @@ def export_csv(
 
 
 def _other_arguments(trace: Trace) -> pl.Series:
-    """Return the arguments that are no integers as JSON; null where there are none."""
+    """Return the non-integer arguments as JSON; null for a slice without any."""
     rest, strings = trace.slices.args.rest, trace.strings
     if not len(rest):
         return pl.Series(_OTHERS, [None] * len(trace), dtype=pl.String)

@@ -19,8 +19,6 @@ _PROJECT = f"pyproject{_SUFFIX}"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Rules, and where the baseline is."""
-
     rules: Rules
     root: Path  # what paths are relative to
     file: Path | None = None  # None: there is none
@@ -30,7 +28,7 @@ class Config:
 
 
 def read_config(file: Path | None = None, start: Path | None = None) -> Config:
-    """Return what a file says; without one, the next one up from here that says something."""
+    """Return a file's rules; by default, of the nearest file up the tree that has some."""
     start = (start or Path.cwd()).absolute()
     if file is not None:
         table = _table(file, must_exist=True)
@@ -46,7 +44,7 @@ def read_config(file: Path | None = None, start: Path | None = None) -> Config:
 
 
 def _table(file: Path, *, must_exist: bool = False) -> dict[str, Any] | None:
-    """Return the table with the rules; None where there is no such file or table."""
+    """Return the table with the rules; None if the file or the table is missing."""
     try:
         with file.open("rb") as content:
             told: Any = tomllib.load(content)

@@ -37,7 +37,7 @@ _NOT_WORTH_IT = 1e-9  # of a count that is a mean over steps
 
 
 def judge(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> Judgement:
-    """Judge some runs; ``before`` may be empty where no rule compares."""
+    """Judge runs by rules; ``before`` may be empty if no rule compares."""
     with shared_analyses():
         timed = before and STEP_TIME in rules.grow
         diff = _compared(before, after, rules.grow[STEP_TIME]) if timed else None
@@ -87,7 +87,7 @@ def _counted(
     allowance: Allowance,
     rows: tuple[Sequence[Quantity], Sequence[Quantity]] | None = None,
 ) -> Check:
-    """Judge a count; if it grew, the row to blame is sought in ``rows`` first, if given."""
+    """Judge a count; if it grew, ``rows`` are searched first for the row to blame."""
     words = after[0].words
     lacking = next((each for each in (*before, *after) if each.total is None), None)
     if lacking is not None:
@@ -120,7 +120,7 @@ def _counted(
 def _way_to_count(
     before: Sequence[Quantity], after: Sequence[Quantity]
 ) -> tuple[Callable[[Quantity], float], str]:
-    """Return how to compare: by step where there are steps, exactly where they are as many."""
+    """Return how to compare: per step if there are steps, exactly if they are equally many."""
     steps = {len(each.by_step) for each in (*before, *after)}
     if 0 in steps:
         return (lambda each: float(each.total or 0)), ""
@@ -130,7 +130,7 @@ def _way_to_count(
 
 
 def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
-    """Return the row that grew most, in words, and the names of the next ones."""
+    """Name the row that grew most, and the next ones."""
     old, new = _by_row(before), _by_row(after)
     growth = {name: amount - old.get(name, 0.0) for name, amount in new.items()}
     # As many more of a forward operator as of its backward function: the line is the former's.
@@ -171,7 +171,7 @@ def _rounded(value: float) -> float:
 def _busy(
     name: str, before: Sequence[Quantity], after: Sequence[Quantity], allowance: Allowance
 ) -> Check:
-    """Judge how much of the time devices work: less is worse, in points of a percent."""
+    """Judge the devices' busy share in percentage points; less is worse."""
     words = after[0].words
     lacking = next((each for each in (*before, *after) if each.total is None), None)
     if lacking is not None:
@@ -213,7 +213,7 @@ def _step_time(found: Diff) -> Check:
 
 
 def _compared(before: Sequence[Trace], after: Sequence[Trace], allowance: Allowance) -> Diff:
-    """Compare the two sides, with the allowance as the least change that matters."""
+    """Compare the two sides, with the allowance as the smallest change that matters."""
     medians = [float(np.median(ns)) for trace in before if len(ns := step_times(trace))]
     usual_ns = float(np.median(medians)) if medians else 0.0
     return diff_traces(before, after, least_effect=_least(allowance, usual_ns))
@@ -224,7 +224,7 @@ def _least(allowance: Allowance, usual_ns: float) -> float:
 
 
 def _slower(found: Diff) -> str:
-    """Return the work that has become longer, and its line, in words."""
+    """Name the work that takes longer, and its line."""
     row = found.guilty
     if row is None:
         return ""
@@ -319,7 +319,7 @@ def _limit(
 def _time_limit(
     rule: str, after: Sequence[Trace], bound: float, allowed: str, *, is_most: bool
 ) -> Check:
-    """Judge the time of a step by a bound: broken when most steps of every run are beyond it."""
+    """Judge the step time; the rule is broken if most steps of every run exceed the bound."""
     medians = [float(np.median(ns)) for trace in after if len(ns := step_times(trace))]
     words = words_of(STEP_TIME)
     if not medians:
@@ -344,7 +344,7 @@ def _signed(change: float, told: Callable[[float], str]) -> str:
 
 
 def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> Iterator[str]:
-    """Yield why the two sides may not be comparable."""
+    """Yield reasons why the two sides may not be comparable."""
     lost = sum(trace.info.losses.events for trace in (*before, *after))
     if lost:
         yield f"{lost:,} events were lost in recording: counts are too low"

@@ -47,30 +47,25 @@ _NEED_SHAPES = {"flops"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The rules of one test."""
-
     most: Mapping[str, float] = field(default_factory=dict)
     least: Mapping[str, float] = field(default_factory=dict)
     grow: Mapping[str, Allowance] = field(default_factory=dict)
 
     @property
     def names(self) -> set[str]:
-        """Return the quantities that are asked for."""
         return {*self.most, *self.least, *self.grow}
 
     @property
     def need_memory(self) -> bool:
-        """Tell whether memory is to be recorded."""
         return bool(self.names & _NEED_MEMORY)
 
     @property
     def need_shapes(self) -> bool:
-        """Tell whether the inputs of operators are to be recorded."""
         return bool(self.names & _NEED_SHAPES)
 
 
 def limits_of(given: Mapping[str, Any], where: str) -> Limits:
-    """Return the rules that a mark's arguments say."""
+    """Return the limits in a mark's arguments."""
     most: dict[str, float] = {}
     least: dict[str, float] = {}
     grow: dict[str, Allowance] = {}
@@ -128,7 +123,7 @@ def _compared(value: Any, where: str) -> dict[str, Allowance]:
 def broken(
     trace: Trace, limits: Limits, baseline: Mapping[str, Quantity] | None = None
 ) -> Iterator[str]:
-    """Yield in words each rule that was broken, and by whom."""
+    """Yield a sentence for each broken rule, with what broke it."""
     found = quantities(trace)
     if trace.info.losses.events:
         yield f"{trace.info.losses.events:,} events were lost in recording: nothing can be counted"
@@ -176,7 +171,7 @@ def _row(quantity: Quantity, row: Share) -> str:
 
 
 def save_baseline(path: Path, trace: Trace, limits: Limits) -> None:
-    """Write what is compared of a test; whole or not at all."""
+    """Write a test's quantities, whole or not at all."""
     found = quantities(trace)
     told = {
         "format": _FORMAT,
@@ -205,7 +200,7 @@ def _share(name: str, total: float, places: list[list[Any]]) -> Share:
 
 
 def load_baseline(path: Path) -> dict[str, Quantity] | None:
-    """Return what a test did when its baseline was kept; None where there is none."""
+    """Return a test's quantities when its baseline was saved; None without one."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         stored = told["quantities"]

@@ -10,7 +10,7 @@ from stepscope.analysis.compare.model import Diff
 
 
 class Outcome(Enum):
-    """What became of a rule."""
+    """The result of a rule."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -20,7 +20,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule, and what became of it."""
+    """A rule and its result."""
 
     rule: str
     words: str
@@ -33,14 +33,13 @@ class Check:
     guilty: str = ""  # the row that grew most
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         told = {name: getattr(self, name) for name in self.__slots__ if name != "outcome"}
         return {**told, "outcome": self.outcome.value}
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All rules, and what else is to be said."""
+    """All checks, and notes about the comparison."""
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
@@ -48,15 +47,12 @@ class Judgement:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """Return the rules that were broken."""
         return tuple(each for each in self.checks if each.outcome is Outcome.FAILED)
 
     @property
     def ok(self) -> bool:
-        """Tell whether no rule was broken."""
         return not self.failed
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         checks = [each.to_json() for each in self.checks]
         return {"ok": self.ok, "checks": checks, "notes": list(self.notes)}

@@ -30,21 +30,20 @@ _SETTINGS = ("baseline", "branch", "store")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much more than before there may be: a share of that, and an amount."""
+    """The accepted increase: a share of the value before, and an amount."""
 
     share: float = 0.0
     amount: float = 0.0
 
     def above(self, value: float) -> float:
-        """Return the most that there may be where there was ``value``."""
+        """Return the highest accepted value where ``value`` was before."""
         return value * (1 + self.share) + self.amount
 
     def share_of(self, value: float) -> float:
-        """Return the allowance as a share of a value."""
         return self.share + (self.amount / value if value else 0.0)
 
     def text(self, name: str) -> str:
-        """Return it for people."""
+        """Return the allowance for people."""
         if self.share:
             return f"+{percent_text(self.share)}"
         return f"+{value_text(name, self.amount)}" if self.amount else "no more"
@@ -66,7 +65,7 @@ DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a run is judged by."""
+    """The rules that a run is judged by."""
 
     grow: Mapping[str, Allowance] = field(default_factory=lambda: dict(DEFAULTS))
     most: Mapping[str, float] = field(default_factory=dict)
@@ -77,12 +76,12 @@ class Rules:
 
     @property
     def need_baseline(self) -> bool:
-        """Tell whether there is a rule that compares with something."""
+        """Tell whether a rule compares with a baseline."""
         return bool(self.grow or self.operator_time or self.operator_calls)
 
 
 def rules_of(told: Mapping[str, Any], where: str = "the rules") -> Rules:
-    """Return the rules that a table says; one that names none of them has the defaults."""
+    """Return the rules of a table; one without any has the defaults."""
     grow: dict[str, Allowance] = {}
     named: set[str] = set()
     for key, value in told.items():
@@ -101,7 +100,7 @@ def rules_of(told: Mapping[str, Any], where: str = "the rules") -> Rules:
 
 
 def known_name(name: str, names: Iterable[str], where: str, also: Iterable[str] = ()) -> str:
-    """Return the name of a quantity; what is none is an error that says what exists."""
+    """Return the name of a quantity; an unknown one is an error that lists those that exist."""
     names = tuple(names)
     plain = name.replace("-", "_").lower()
     plain = _OTHER_NAMES.get(plain, plain).replace("synchroniz", "synchronis")
@@ -133,12 +132,10 @@ def value_of(name: str, value: Any, where: str) -> float:
 
 
 def value_text(name: str, value: float) -> str:
-    """Return a value of a quantity for people."""
     return unit_of(name).text(value)
 
 
 def unit_of(name: str) -> Unit:
-    """Return what a quantity is counted in."""
     if name == STEP_TIME:
         return Unit.TIME
     if name in _BYTES:
@@ -157,7 +154,7 @@ def _wanted(name: str) -> str:
 
 
 def allowance_of(name: str, value: Any, where: str) -> Allowance | None:
-    """Return what a rule's value allows; None for ``false``, which is no rule."""
+    """Return the allowance in a rule's value; None for ``false``, which disables the rule."""
     if value is False:
         return None
     if value is True:

@@ -19,7 +19,6 @@ _WIDEST = 60
 
 
 def verdict(found: Judgement) -> str:
-    """Return the judgement in one sentence."""
     if found.ok:
         if not found.checks:
             return "No rule applies to what was recorded."
@@ -31,7 +30,7 @@ def verdict(found: Judgement) -> str:
 
 
 def judgement_text(found: Judgement) -> str:
-    """Return the judgement as text: the verdict, every rule, and of broken ones the reason."""
+    """Return the verdict and every rule, broken ones with the reason."""
     lines = [verdict(found), ""]
     if found.checks:
         cells = [[printable(cell) for cell in _cells(check)] for check in found.checks]
@@ -45,7 +44,6 @@ def judgement_text(found: Judgement) -> str:
 
 
 def judgement_markdown(found: Judgement, link: str = "") -> str:
-    """Return the judgement for a pull request or a step summary."""
     sign = "✅" if found.ok else "❌"
     lines = [f"### {sign} stepscope gate: {markdown(verdict(found))}", ""]
     if found.checks:

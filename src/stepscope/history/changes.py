@@ -15,7 +15,7 @@ _STEP_TIME = "step_time"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A metric changed for good between two runs."""
+    """A lasting change of a metric between two runs."""
 
     metric: Metric
     last: Run  # before it
@@ -37,7 +37,6 @@ class Change:
 
     @property
     def words(self) -> str:
-        """Return it in a sentence."""
         told = self.metric.unit.text
         where = f"at {self.first.label}"
         if self.first.commit != self.last.commit:
@@ -48,7 +47,6 @@ class Change:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "metric": self.metric.name,
             "before": self.before,
@@ -63,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The runs of one program in their order, and the changes."""
+    """The runs of one program in order, and the changes."""
 
     program: str
     runs: tuple[Run, ...]
@@ -72,13 +70,11 @@ class History:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return what is known of at least one run."""
         return tuple(
             metric for metric in METRICS if any(metric.name in run.values for run in self.runs)
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "program": self.program,
             "order": self.order,
@@ -100,7 +96,7 @@ class History:
 
 
 def history_of(program: str, runs: Sequence[Run], order: str) -> History:
-    """Look for changes in the runs of a program, which are in their order."""
+    """Find changes in the ordered runs of a program."""
     found = [each for metric in METRICS for each in _changes(metric, runs)]
     found.sort(key=lambda each: (each.at, METRICS.index(each.metric)))
     return History(program, tuple(runs), order, tuple(found))
@@ -121,6 +117,6 @@ def _changes(metric: Metric, runs: Sequence[Run]) -> Iterator[Change]:
 
 
 def _confirmed(before: Sequence[Run], after: Sequence[Run]) -> bool:
-    """Tell whether the steps of the runs say so, too, by the test that compares any two sides."""
+    """Tell whether comparing the runs' steps confirms a change."""
     sides = [[run.step_ns for run in side] for side in (before, after)]
     return compare_samples(*sides).is_real

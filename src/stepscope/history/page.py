@@ -40,7 +40,6 @@ td:nth-child(3) { text-align: left; } code { font-size: .92em; } .soft { color: 
 
 
 def history_html(histories: Sequence[History], title: str) -> str:
-    """Return the page."""
     body = "".join(part for history in histories for part in _section(history))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -70,7 +69,7 @@ def _section(history: History) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From a run's place and a value to a point of the picture."""
+    """Maps a run's index and a value to a point of the chart."""
 
     count: int
     low: float
@@ -123,7 +122,7 @@ def _axes(scale: _Scale, metric: Metric) -> Iterator[str]:
 def _levels(
     scale: _Scale, known: Sequence[tuple[int, float]], changes: Sequence[Change]
 ) -> Iterator[str]:
-    """Yield the median of each part between two changes."""
+    """Yield the median line between each two changes."""
     bounds = [-1, *(each.at for each in changes), known[-1][0] + 1]
     for begin, end in pairwise(bounds):
         mine = [(i, value) for i, value in known if begin <= i < end]
@@ -153,7 +152,7 @@ def _dot(scale: _Scale, place: int, value: float, run: Run, metric: Metric) -> s
 
 
 def _labels(scale: _Scale, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the commits below the chart, as many as there is room for, each once."""
+    """Yield the commits below the chart, as many as fit, each once."""
     firsts = [i for i, run in enumerate(runs) if i == 0 or run.label != runs[i - 1].label]
     every = -(-len(firsts) // _LABELS)
     for i in firsts[::every]:

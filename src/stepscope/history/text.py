@@ -17,7 +17,6 @@ _SHOWN = 30
 
 
 def verdict(history: History) -> str:
-    """Return what a history says in one sentence."""
     commits = len({run.commit for run in history.runs if run.commit})
     what = f"{count_text(len(history.runs), 'run')}"
     what += f" of {count_text(commits, 'commit')}" if commits else ""
@@ -28,7 +27,7 @@ def verdict(history: History) -> str:
 
 
 def history_text(history: History) -> str:
-    """Return the changes, then a row a run, the last ones."""
+    """Return the changes, then the last runs, a row each."""
     lines = [printable(verdict(history)), ""]
     for each in history.changes:
         sign = "worse " if each.is_worse else "better"
@@ -63,7 +62,7 @@ def history_text(history: History) -> str:
 
 
 def when(run: Run) -> str:
-    """Return when a run was recorded; nothing where its clock does not say."""
+    """Return a run's time; empty if its clock is unknown."""
     if run.began_ns < EARLIEST_UNIX_NS:
         return ""
     return datetime.fromtimestamp(run.began_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")

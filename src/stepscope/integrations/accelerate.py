@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Theirs:
-    """What asks for its class is told Accelerate's: it looks handlers up by that, not by kind."""
+    """Pretends to be Accelerate's class, since Accelerate looks handlers up by class."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:

@@ -24,7 +24,7 @@ from stepscope.units import duration_text
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """One rank of the table: an average steady step."""
+    """A rank's average steady step."""
 
     rank: int
     host: str
@@ -39,7 +39,7 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True)
 class JobAnswer:
-    """What a job's traces say together."""
+    """The result of analysing all ranks together."""
 
     verdict: str
     job: Job
@@ -47,7 +47,6 @@ class JobAnswer:
     findings: tuple[Finding, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         job, clocks = self.job, self.job.clocks
         return {
             "verdict": self.verdict,
@@ -96,7 +95,6 @@ class JobAnswer:
 
 
 def job_answer(job: Job) -> JobAnswer:
-    """Return the answer to which rank is slow, and why."""
     findings = tuple(find_job_problems(job))
     rows = rank_rows(job)
     if len(job) > 1 and all(each.severity is Severity.LOW for each in findings):
@@ -105,7 +103,7 @@ def job_answer(job: Job) -> JobAnswer:
 
 
 def _problems_of(job: Job, rank: int) -> list[Finding]:
-    """Return what is slow on one rank by itself: where none stands out, all do the same."""
+    """Return what is slow on one rank alone, for a job without stragglers: ranks do the same."""
     path = job.ranks[int(np.flatnonzero(job.number == rank)[0])].path
     if not path or not Path(path).exists():
         return []
@@ -159,7 +157,7 @@ def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, Any]
 
 
 def _last_in_steps(job: Job) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return in how many steady steps each rank had more blame than any other."""
+    """Return in how many steady steps each rank was the most to blame."""
     blame = blame_table(job)
     steps = job.steps[job.steady]
     place = {int(number): i for i, number in enumerate(job.number)}

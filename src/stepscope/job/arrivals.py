@@ -55,7 +55,6 @@ class Lateness:
 
 
 def arrival_table(job: Job) -> ArrivalTable:
-    """Return when each rank arrived at each collective."""
     found = of_several(job.meetings)
     meeting = found.meeting
     first, last, _ = _firsts(found)
@@ -70,7 +69,7 @@ def arrival_table(job: Job) -> ArrivalTable:
 
 
 def blame_table(job: Job) -> BlameTable:
-    """Return who was the last at each collective, and by how much."""
+    """Return which rank was last at each collective, and by how much."""
     found = of_several(job.meetings)
     names = [kind.name for kind in found.kinds]
     groups = [group_words(kind.group, kind.members) for kind in found.kinds]
@@ -128,7 +127,7 @@ def of_several(found: Meetings) -> Meetings:
 
 
 def group_words(group: str, members: tuple[int, ...]) -> str:
-    """Return a process group as people call it: its name and some of its ranks."""
+    """Return a process group's name with some of its ranks."""
     if not members:
         return group or "all"
     if len(members) > 4 and members == tuple(range(members[0], members[-1] + 1)):
@@ -139,7 +138,7 @@ def group_words(group: str, members: tuple[int, ...]) -> str:
 
 
 def _firsts(found: Meetings) -> tuple[Int64, Int64, Int64]:
-    """Return the first and the last arrival of each meeting, and all rows in that order."""
+    """Return the first and last arrival of each meeting, and the order of all rows by arrival."""
     order = np.lexsort((found.arrived_ns, found.meeting))
     first = found.arrived_ns[order[found.first[:-1]]] if len(found) else found.first[:0]
     last = found.arrived_ns[order[found.first[1:] - 1]] if len(found) else found.first[:0]

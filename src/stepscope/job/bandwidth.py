@@ -20,7 +20,7 @@ from stepscope.trace.model import Float64, Int64
 
 @dataclass(frozen=True, slots=True)
 class BandwidthTable(Table):
-    """One row per collective, group and size, by the time that they take."""
+    """One row per collective, group and size, the most time first."""
 
     collective: tuple[str, ...]
     group: tuple[str, ...]
@@ -46,7 +46,7 @@ def bus_factor(collective: str, ranks: int) -> float:
 
 
 def bandwidth_table(job: Job) -> BandwidthTable:
-    """Return the bandwidth of all collectives whose size the traces tell."""
+    """Return the bandwidth of all collectives of known size."""
     found = of_several(job.meetings)
     rows = []
     if len(found):

@@ -44,12 +44,11 @@ class Clocks:
 
     @property
     def residual_ns(self) -> float:
-        """Return how exact the clocks of most ranks are; 0 where there was nothing to align."""
+        """Return the accuracy of most ranks' clocks; 0 if there was nothing to align."""
         known = self.error_ns[self.meetings > 0]
         return float(np.median(known)) if len(known) else 0.0
 
     def corrected(self, rank: NDArray[np.integer], time_ns: Int64) -> Int64:
-        """Return times of ranks on the job's clock."""
         if not self.offset_ns.any() and not self.drift.any():
             return time_ns
         since = (time_ns - self.origin_ns).astype(np.float64)
@@ -59,7 +58,7 @@ class Clocks:
 
 
 def aligned(found: Meetings, hosts: Sequence[str]) -> Clocks:
-    """Return the clocks of a job's ranks, by the ends of their meetings."""
+    """Return the clocks of a job's ranks, aligned by the ends of their meetings."""
     ranks = len(hosts)
     origin = int(found.done_ns.min()) if len(found.done_ns) else 0
     used = _used(found)
@@ -76,7 +75,7 @@ def aligned(found: Meetings, hosts: Sequence[str]) -> Clocks:
 
 
 def _used(found: Meetings) -> Meetings:
-    """Return the meetings that tell of clocks, not too many of each set of ranks."""
+    """Return the meetings that help alignment, limited for each set of ranks."""
     synchronises = np.array([kind.name in SYNCHRONISING for kind in found.kinds], np.bool_)
     if not len(found):
         return found
@@ -96,7 +95,7 @@ def _used(found: Meetings) -> Meetings:
 
 
 class _Ends:
-    """The ends of meetings as numbers to fit: rank, time since the origin, meeting."""
+    """The ends of meetings as arrays to fit: rank, time since the origin, meeting."""
 
     def __init__(self, found: Meetings, origin: int, ranks: int) -> None:
         self.rank = found.rank.astype(np.int64)
@@ -110,7 +109,7 @@ class _Ends:
         self.part = self._parts()
 
     def _parts(self) -> Int64:
-        """Return which ranks are connected by meetings, directly or through others."""
+        """Return the connected component of each rank: meetings connect ranks."""
         part = np.arange(self.ranks)
         while True:
             least = np.minimum.reduceat(part[self.rank], self.first)[self.meeting]
@@ -125,7 +124,7 @@ class _Ends:
         return self.time + offset[self.rank] + drift[self.rank] * self.time
 
     def together(self, offset: Float64, drift: Float64) -> Float64:
-        """Return how far each end is from the middle of its meeting."""
+        """Return the distance of each end from the middle of its meeting."""
         ends = self.corrected(offset, drift)
         order = np.lexsort((ends, self.meeting))
         sizes = np.diff(np.append(self.first, len(ends)))
@@ -146,11 +145,11 @@ class _Ends:
         return offset - offset[self.part], drift - drift[self.part]
 
     def errors(self, offset: Float64, drift: Float64) -> Float64:
-        """Return the robust spread of each rank's ends about the middle."""
+        """Return the robust spread of each rank's ends around the middle."""
         return _SIGMA * self._medians(np.abs(self.together(offset, drift)))
 
     def _lines(self, y: Float64) -> tuple[Float64, Float64]:
-        """Fit y = a + b time for every rank, robustly; b is 0 where too little tells it."""
+        """Fit y = a + b time robustly for every rank; b is 0 for too few points."""
         x = self.time
         level = self._medians(y)
         tells = (self.count >= FEWEST_FOR_DRIFT) & (self._span() >= SHORTEST_FOR_DRIFT_NS)
@@ -173,7 +172,7 @@ class _Ends:
         return np.bincount(self.rank, values, self.ranks).astype(np.float64)
 
     def _span(self) -> Float64:
-        """Return from each rank's first end to its last."""
+        """Return the time from each rank's first end to its last."""
         has = self.count > 0
         span = np.zeros(self.ranks)
         ordered = self.time[self._order]
@@ -181,7 +180,7 @@ class _Ends:
         return span
 
     def _medians(self, values: Float64) -> Float64:
-        """Return the median of each rank's values, 0 without any."""
+        """Return the median of each rank's values, 0 for a rank without any."""
         ordered = values[np.lexsort((values, self.rank))]
         has = self.count > 0
         begin, count = self._by_rank[:-1][has], self.count[has]
@@ -193,7 +192,7 @@ class _Ends:
 def _shared_by_hosts(
     ends: _Ends, offset: Float64, drift: Float64, hosts: Sequence[str]
 ) -> tuple[Float64, Float64]:
-    """Let the ranks of a host keep one clock, unless their ends say that they have several."""
+    """Give the ranks of a host one clock, unless their ends contradict that."""
     error = ends.errors(offset, drift)
     last = float(ends.time.max())
     offset, drift = offset.copy(), drift.copy()

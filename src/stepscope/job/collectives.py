@@ -50,7 +50,7 @@ SYNCHRONISING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to
 
 
 class Kind(NamedTuple):
-    """What many collectives of a rank have in common."""
+    """The properties that many collectives of a rank share."""
 
     name: str  # all_reduce, all_gather, ...
     group: str  # the process group's name; "" where the trace does not say
@@ -64,7 +64,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """The collectives of one rank in the order of arrival, and the kinds that they are of."""
+    """The collectives of one rank in the order of arrival, and their kinds."""
 
     kinds: tuple[Kind, ...]
     kind: NDArray[np.int32]
@@ -77,12 +77,10 @@ class Collectives:
     on_device: bool
 
     def __len__(self) -> int:
-        """Return the number of collectives."""
         return len(self.kind)
 
 
 def collectives(trace: Trace) -> Collectives:
-    """Return what a rank's trace says of its collectives."""
     work = device_work(trace)
     kernels = work.rows[work.kind == WorkKind.COMMUNICATION]
     if len(kernels):
@@ -107,7 +105,6 @@ def _of_host(trace: Trace) -> Collectives:
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
-    """Return which slices have a name that a pattern finds."""
     name = trace.slices.name
     ids = ids_where(name, trace.strings, lambda text: pattern.search(text) is not None)
     found: Bool = np.isin(name, ids)
@@ -115,7 +112,7 @@ def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
 
 
 def _together(trace: Trace, rows: Int64) -> Int64:
-    """Return the slices of each collective, a row each: the call, and the last part of it."""
+    """Return each collective's slices as a row: the call, and its last part."""
     slices = trace.slices
     if not len(rows):
         return np.zeros((0, 2), np.int64)
@@ -139,7 +136,7 @@ def _together(trace: Trace, rows: Int64) -> Int64:
 
 
 def _called_by(trace: Trace, host: Int64) -> Int64:
-    """Return the slice around each host row that names the collective; the row itself without."""
+    """Return each host row's enclosing slice that names the collective, or the row itself."""
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     if len(slices.args.rest):
@@ -177,7 +174,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
 
 
 class _Told:
-    """Reads the arguments of collectives, each distinct set of them once."""
+    """Parses the arguments of collectives, each distinct set once."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -199,7 +196,7 @@ class _Told:
         self._pairs: dict[int, dict[str, Any]] = {}
 
     def kinds(self, row: Int64, host: Int64) -> tuple[tuple[Kind, ...], NDArray[np.int32]]:
-        """Return the kinds of some collectives, each a slice called by one of the host."""
+        """Return the kinds of some collectives, each called by a slice of ``host``."""
         if not len(row):
             return (), np.zeros(0, np.int32)
         slices = self._trace.slices
@@ -264,7 +261,7 @@ def _group_config(user: Any) -> list[dict[str, Any]]:
 
 
 def _input_size(pairs: dict[str, Any]) -> tuple[int, str]:
-    """Return the elements and the type of the first tensor that a call was given, as recorded."""
+    """Return the element count and type of a call's first recorded tensor."""
     dims, types = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
     if isinstance(dims, list) and isinstance(types, list):
         for shape, dtype in zip(dims, types, strict=False):
@@ -276,7 +273,7 @@ def _input_size(pairs: dict[str, Any]) -> tuple[int, str]:
 
 
 def _ranks(told: Any) -> tuple[int, ...]:
-    """Return the ranks that a list, or the text of one, names; none where it is cut off."""
+    """Return the ranks in a list, or in the text of one; none if it is cut off."""
     if isinstance(told, str):
         if not re.fullmatch(r"\s*\[[\d,\s]*\]\s*", told):
             return ()

@@ -40,7 +40,6 @@ _IN_FLIGHT = 64  # tasks of Ray that are waited for at a time
 def reduced_by(
     executor: Any, paths: Sequence[str], progress: Callable[[int, int], None] | None = None
 ) -> Iterator[RankSummary]:
-    """Yield the summary of every path, in order."""
     tell = progress or (lambda _done, _all: None)
     for done, summary in enumerate(_mapped(executor, paths), 1):
         tell(done, len(paths))
@@ -117,7 +116,7 @@ def _processes(paths: Sequence[str], workers: int) -> Iterator[RankSummary]:
 
 
 def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) -> None:
-    """Have one process reduce path after path; one that dies costs its path only."""
+    """Have one process reduce path after path; if it dies, only its current path is lost."""
     child: subprocess.Popen[bytes] | None = None
     while (at := jobs.get()) is not None:
         child = child if child is not None and child.poll() is None else _child()
@@ -136,7 +135,7 @@ def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) 
 
 
 def _child() -> subprocess.Popen[bytes]:
-    """Start a process that imports the same Stepscope; one thread, so that n use n cores."""
+    """Start a process that imports the same Stepscope, with one thread."""
     source = str(Path(__file__).parents[2])
     threads = dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     code = (
@@ -157,7 +156,7 @@ def _send(pipe: BinaryIO | Any, path: str) -> None:
 
 
 def _receive(pipe: BinaryIO | Any) -> RankSummary:
-    """Read a summary, with its length before it; ValueError when the process has ended."""
+    """Read a summary after its length; ValueError if the process has ended."""
     data = pipe.read(int(pipe.readline()))
     summary: RankSummary = unpacked(data, (RankSummary, Kind, Overlap, StepWork, StepRows))
     return summary

@@ -15,7 +15,7 @@ from stepscope.trace.model import Int64
 class ExposedTable(Table):
     """One row per rank, device, group and module; ``*`` stands for all of them together.
 
-    Unions of intervals: what two groups do at the same time counts in each, and once in ``*``.
+    These are unions of intervals: overlapping time of two groups counts in each, and once in ``*``.
     """
 
     rank: Int64
@@ -29,7 +29,7 @@ class ExposedTable(Table):
 
 
 def exposed_table(job: Job) -> ExposedTable:
-    """Return how much of each rank's communication nothing is computed beside."""
+    """Return how much of each rank's communication no compute hides."""
     rows = [(int(rank.rank or 0), each) for rank in job.ranks for each in rank.overlaps]
     numbers = np.array(
         [

@@ -15,7 +15,7 @@ from stepscope.trace.model import Bool, Int64, Trace
 
 
 class Overlap(NamedTuple):
-    """Some communication of a rank, in ns; unions of intervals."""
+    """Communication of a rank in ns, as unions of intervals."""
 
     device: str  # "host" for what no kernel does
     group: str  # "" where no group is named, ALL for the sum
@@ -26,7 +26,6 @@ class Overlap(NamedTuple):
 
     @property
     def exposed_ns(self) -> int:
-        """Return the time without compute."""
         return self.communication_ns - self.overlap_ns
 
 
@@ -35,7 +34,7 @@ HOST = "host"
 
 
 class _Place(NamedTuple):
-    """A device, or the host: its collectives, and when it computes."""
+    """A device or the host: its collectives, and when it computes."""
 
     device: str
     start_ns: Int64
@@ -45,7 +44,7 @@ class _Place(NamedTuple):
 
 
 def overlaps(trace: Trace, found: Collectives) -> tuple[tuple[Overlap, ...], Intervals]:
-    """Return the sums of each device, group and module, and when communication is exposed."""
+    """Return the sums by device, group and module, and when communication is exposed."""
     rows: list[Overlap] = []
     exposed: list[Intervals] = []
     for place in _places(trace, found):
@@ -99,7 +98,7 @@ def _overlap(place: _Place, group: str, module: str, which: Bool) -> Overlap:
 
 
 def _less(talk: Intervals, compute: Intervals) -> Intervals:
-    """Return the time of one that the other does not cover."""
+    """Return the time of ``talk`` that ``compute`` does not cover."""
     if not len(talk):
         return talk
     free = compute.gaps(int(talk.start_ns[0]), int(talk.end_ns[-1]))

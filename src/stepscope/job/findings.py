@@ -54,16 +54,15 @@ _FIX = "open this rank's own report beside another rank's, at the steps named ab
 
 
 def find_job_problems(job: Job) -> list[Finding]:
-    """Return what is wrong with a job, the most expensive first."""
     found = [*_hangs(job), *_stragglers(job), *_communication(job)]
     return sorted(found, key=lambda each: (_ORDER.get(each.id, len(_ORDER)), -each.share))
 
 
 def explained(job: Job) -> list[tuple[Straggler, list[Reason]]]:
-    """Return the late ranks with the reasons.
+    """Return the stragglers with the reasons.
 
-    A rank that is late now and then is one only if something of its own explains it: a machine
-    that was busy for a while makes any rank late.
+    A rank that is late now and then counts only if its own work explains it: a busy machine makes
+    any rank late.
     """
     found = []
     for each in stragglers(job):
@@ -118,7 +117,7 @@ def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
 
 
 def _late_host(job: Job, late: list[Straggler]) -> Finding | None:
-    """Return the host all of whose ranks are late, where there are other hosts."""
+    """Return the host whose ranks are all late, if there are other hosts."""
     hosts = {each.host for each in late if each.host and each.is_persistent}
     ranks = {each.rank for each in late}
     for host in sorted(hosts):
@@ -143,7 +142,7 @@ def _late_host(job: Job, late: list[Straggler]) -> Finding | None:
 
 
 def _communication(job: Job) -> list[Finding]:
-    """Return the collective that takes most of a step, all ranks there, while nothing else runs."""
+    """Return the collective with most of a step's exposed time when all ranks are there."""
     found = of_several(job.meetings)
     step_ns = job.typical_step_ns
     steady = job.steps[job.steady]
@@ -182,7 +181,7 @@ def _communication(job: Job) -> list[Finding]:
 
 
 def transfer_ns(found: Meetings) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return of each row's wait what came after the last arrival: no rank is to blame for it."""
+    """Return each row's wait after the last arrival, which no rank is to blame for."""
     last = np.maximum.reduceat(found.arrived_ns, found.first[:-1])[found.meeting]
     after = np.maximum(found.done_ns - last, 0)
     return np.minimum(found.waited_ns.astype(np.float64), after)

@@ -25,8 +25,6 @@ _RANK = re.compile(r"(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One collective of a rank's dump."""
-
     group: str
     number: int
     name: str
@@ -36,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What one rank's flight recorder held."""
+    """The contents of one rank's flight recorder."""
 
     path: str
     rank: int
@@ -57,7 +55,7 @@ class Stuck:
 
 
 def read_dump(path: str | PathLike[str], rank: int | None = None) -> Dump:
-    """Read one rank's dump; its rank is in its name unless it is given."""
+    """Read one rank's dump; the rank is taken from the file's name unless given."""
     place = Path(path)
     try:
         data = read_regular(place, _LIMIT_BYTES)
@@ -135,12 +133,12 @@ def _call(entry: dict[str, Any]) -> Call | None:
 
 
 def _text(value: Any) -> str:
-    """Return a text or a number as text; a list in a pickle may have itself in it."""
+    """Return a text or a number as text; a list in a pickle may contain itself."""
     return str(value) if isinstance(value, str | int) else ""
 
 
 def _frame(frames: Any) -> str:
-    """Return the innermost frame that is not torch's own."""
+    """Return the innermost frame outside torch."""
     for frame in frames if isinstance(frames, list) else ():
         if isinstance(frame, dict):
             file = _text(frame.get("filename", ""))

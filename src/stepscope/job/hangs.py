@@ -17,8 +17,6 @@ _SHORTEST_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class HangTable(Table):
-    """One row per collective that did not end, in the order of time."""
-
     collective: tuple[str, ...]
     group: tuple[str, ...]
     number: Int64
@@ -30,7 +28,7 @@ class HangTable(Table):
 
 
 def hang_table(job: Job) -> HangTable:
-    """Return the collectives at which ranks wait for others that never came."""
+    """Return the collectives at which ranks wait for ranks that never arrived."""
     found = job.meetings
     place = {int(number): i for i, number in enumerate(job.number)}
     ends = _ends(job)
@@ -63,7 +61,7 @@ def hang_table(job: Job) -> HangTable:
 
 
 def _unfinished(job: Job) -> Bool:
-    """Return the meetings that were not done for a rank when its recording stopped."""
+    """Return the meetings that were incomplete for a rank when its recording stopped."""
     found = job.meetings
     if not len(found):
         return np.zeros(0, np.bool_)
@@ -83,7 +81,7 @@ def _list(job: Job, places: list[int]) -> str:
 
 
 def _last(job: Job, rank: int) -> str:
-    """Return what a rank had reached last, in words."""
+    """Describe the last collective that a rank reached."""
     found = job.meetings
     mine = np.flatnonzero(found.rank == rank)
     number = int(job.number[rank])

@@ -18,7 +18,7 @@ from stepscope.trace.model import Float64, Int64
 
 @dataclass(frozen=True, slots=True)
 class ImbalanceTable(Table):
-    """One row per process group of several ranks, the most uneven first; own work of a step."""
+    """One row per process group, the most uneven first; times are own work in a step."""
 
     group: tuple[str, ...]
     ranks: Int64
@@ -31,7 +31,7 @@ class ImbalanceTable(Table):
 
 
 def imbalance_table(job: Job) -> ImbalanceTable:
-    """Return how uneven the work of each group's ranks is."""
+    """Return the imbalance of work between the ranks of each group."""
     steady = job.own_ns[:, job.steady] if len(job.steps) else np.zeros((len(job), 0))
     own = np.array([np.nanmean(row) if np.isfinite(row).any() else np.nan for row in steady])
     groups: dict[tuple[int, ...], str] = {tuple(job.number.tolist()): "all ranks"}

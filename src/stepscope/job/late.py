@@ -52,7 +52,7 @@ class Straggler:
 
 
 def step_delays(job: Job) -> Float64:
-    """Return by how many ns each rank (row) delays each of the job's steps (column)."""
+    """Return the delay in ns that each rank (row) causes in each step (column)."""
     found = of_several(job.meetings)
     delays = np.zeros((len(job), len(job.steps)))
     if not len(job.steps):
@@ -72,7 +72,6 @@ def step_delays(job: Job) -> Float64:
 
 
 def stragglers(job: Job) -> list[Straggler]:
-    """Return the ranks that make the others wait, the worst first."""
     steady = np.flatnonzero(job.steady)
     if len(job) < 2 or not len(steady):
         return []
@@ -113,7 +112,7 @@ def _worth_a_look(job: Job) -> int:
 
 
 def _middle(delays: Float64) -> Float64:
-    """Return the delay of the median rank in each step; of two, the smaller."""
+    """Return the median rank's delay in each step; the lower one of two."""
     middle: Float64 = np.sort(delays, axis=0)[(len(delays) - 1) // 2]
     return middle
 
@@ -160,7 +159,7 @@ def _passing(
 
 
 def _saved(beyond: Float64, rank: int) -> float:
-    """Return by how much an average step is shorter without the rank: the next one counts then."""
+    """Return how much shorter an average step is without the rank: the next one counts then."""
     if len(beyond) < 2:
         return 0.0
     next_ns = np.delete(beyond, rank, axis=0).max(axis=0)
@@ -168,7 +167,7 @@ def _saved(beyond: Float64, rank: int) -> float:
 
 
 def _period(which: Int64) -> int:
-    """Return n where the steps are every n-th one, as far as can be seen; else 0."""
+    """Return n if the steps are every n-th one, else 0."""
     if len(which) < 3:
         return 0
     apart = np.diff(which)

@@ -28,7 +28,7 @@ NO_STEP = -1
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """All meetings, by the time of the first arrival; the rows of meeting i are first[i] on."""
+    """All meetings by first arrival; the rows of meeting i begin at first[i]."""
 
     kinds: tuple[Kind, ...]
     kind: Int32  # of each meeting: index of ``kinds``
@@ -42,33 +42,29 @@ class Meetings:
     is_open: Bool  # it was not done when the recording stopped
 
     def __len__(self) -> int:
-        """Return the number of meetings."""
         return len(self.kind)
 
     @property
     def count(self) -> Int64:
-        """Return how many ranks were seen at each."""
+        """Return how many ranks each meeting has."""
         return np.diff(self.first)
 
     @property
     def meeting(self) -> Int64:
-        """Return the meeting of each row."""
         return np.repeat(np.arange(len(self)), self.count)
 
     def rows(self, meeting: int) -> slice:
-        """Return the rows of one meeting."""
         return slice(int(self.first[meeting]), int(self.first[meeting + 1]))
 
     def members(self, meeting: int) -> tuple[int, ...]:
-        """Return the global ranks of a meeting's group; () where no trace says."""
+        """Return the global ranks of a meeting's group; () if no trace tells."""
         return self.kinds[int(self.kind[meeting])].members
 
     def on_clock(self, arrived_ns: Int64, done_ns: Int64) -> Meetings:
-        """Return the same with other times."""
+        """Return the meetings with other times."""
         return replace(self, arrived_ns=arrived_ns, done_ns=done_ns)
 
     def take(self, which: Bool) -> Meetings:
-        """Return some meetings."""
         rows = np.repeat(which, self.count)
         first = np.concatenate([[0], np.cumsum(self.count[which])])
         return replace(
@@ -86,10 +82,10 @@ class Meetings:
 
 
 def job_steps(ranks: Sequence[RankSummary]) -> list[Int64]:
-    """Return the job's number of each rank's steps.
+    """Return the job's step number of each rank's steps.
 
-    Numbers that the program gave count as they are. Steps that were recognised are numbered by each
-    rank for itself: they are shifted so that the same collective is in the same step.
+    Numbers given by the program are kept. Recognised steps are numbered per rank, and shifted so
+    that the same collective is in the same step.
     """
     numbers = [_own_numbers(rank) for rank in ranks]
     if not ranks:
@@ -128,7 +124,7 @@ def _steps_of_calls(rank: RankSummary) -> list[tuple[tuple[str, int], int]]:
 def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
     """Match the collectives of all ranks; times are the ranks' own, as Unix time.
 
-    The rows are taken out of the summaries: of many ranks, they would be there twice.
+    The rows move out of the summaries: with many ranks, two copies would not fit in memory.
     """
     groups: dict[tuple[object, ...], int] = {}
     kinds: dict[Kind, int] = {}
@@ -161,9 +157,9 @@ _TYPES: dict[str, type[np.generic]] = {
 
 
 class _Rows:
-    """The collectives of rank after rank, in columns that are made once and taken one by one.
+    """The collectives of all ranks as columns, each built once and taken once.
 
-    A thousand ranks have millions: parts that are joined later would be there twice.
+    A thousand ranks have millions of rows; joining parts would hold them twice.
     """
 
     def __init__(self, most: int) -> None:
@@ -185,13 +181,13 @@ class _Rows:
         return self._columns[name][: self._count]
 
     def taken(self, name: str, rows: Int64) -> NDArray[Any]:
-        """Return some rows of a column, which is gone then."""
+        """Return some rows of a column and drop the column."""
         column: NDArray[Any] = self._columns.pop(name)[rows]
         return column
 
 
 def _take_rows(rank: RankSummary) -> None:
-    """Empty the columns of a summary that are in the meetings now."""
+    """Empty the columns of a summary that the meetings contain now."""
     rank.arrived_ns = rank.done_ns = rank.seq = np.zeros(0, np.int64)
     rank.kind = rank.step = np.zeros(0, np.int32)
     rank.waited_ns, rank.is_open = np.zeros(0, np.float32), np.zeros(0, np.bool_)
@@ -209,7 +205,7 @@ def _none() -> Meetings:
 def _numbered(
     rank: RankSummary, rows: Int64, groups: dict[tuple[object, ...], int]
 ) -> tuple[Int64, Int64]:
-    """Return the group of each row, and its number there."""
+    """Return the group of each row, and its sequence number in the group."""
     seq = rank.seq[rows]
     has_seq = seq != NO_NUMBER
     numbered = [groups.setdefault((kind.group, kind.members), len(groups)) for kind in rank.kinds]
@@ -227,7 +223,7 @@ def _numbered(
 
 
 def _ordinal(key: Int64) -> Int64:
-    """Return how many rows before each have the same key."""
+    """Return for each row how many earlier ones have the same key."""
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
@@ -238,7 +234,7 @@ def _ordinal(key: Int64) -> Int64:
 
 
 def _long(kinds: tuple[Kind, ...], found: _Rows) -> Meetings:
-    """Order the rows by meeting, and meetings by time."""
+    """Order the rows by meeting, and the meetings by time."""
     if not len(found):
         return _none()
     order, new = _by_meeting(found)
@@ -268,7 +264,7 @@ def _long(kinds: tuple[Kind, ...], found: _Rows) -> Meetings:
 
 
 def _by_meeting(found: _Rows) -> tuple[Int64, Bool]:
-    """Return the rows by meeting and rank, and which begin a new meeting."""
+    """Return the rows by meeting and rank, and which of them begin a meeting."""
     # The rows are in the order of ranks, and stay so within a meeting: the sort is stable.
     order = np.lexsort((found["number"], found["group"]))
     same = _repeats(found["group"][order])
@@ -278,7 +274,7 @@ def _by_meeting(found: _Rows) -> tuple[Int64, Bool]:
 
 
 def _repeats(values: NDArray[Any]) -> Bool:
-    """Return which values are that of the row before."""
+    """Return which values equal their predecessor."""
     found = np.zeros(len(values), np.bool_)
     np.equal(values[1:], values[:-1], out=found[1:])
     return found

@@ -30,7 +30,7 @@ _NOT_A_RANK = "does not state a rank, nor does its name"
 
 
 class LeftOut(NamedTuple):
-    """A file that is not in the job, and why."""
+    """A file that the job does not use, and why."""
 
     path: str
     rank: int | None
@@ -158,7 +158,7 @@ def open_job(
 
 
 def job_of(folder: str, summaries: Iterable[RankSummary]) -> Job:
-    """Return the job that some summaries are of."""
+    """Return the job of some summaries."""
     used, left_out = _usable(list(summaries))
     if not used:
         first = left_out[0] if left_out else LeftOut("", None, "there is nothing")
@@ -182,7 +182,7 @@ def job_of(folder: str, summaries: Iterable[RankSummary]) -> Job:
 
 
 def _usable(found: list[RankSummary]) -> tuple[list[RankSummary], list[LeftOut]]:
-    """Return the ranks of the run that most files are of, and the rest with the reason."""
+    """Return the ranks of the most common run, and the other files with the reason."""
     left_out = [LeftOut(each.path, each.rank, each.problem) for each in found if each.problem]
     kept = [each for each in found if not each.problem]
     unknown = [each for each in kept if each.rank is None]
@@ -232,7 +232,7 @@ def _of_other_world(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
 
 
 def _of_other_time(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
-    """Return the files that were recorded while most others were not."""
+    """Return the files that do not overlap in time with most others."""
     if len(found) < 3:
         return []
     start = np.array([each.start_ns + each.wall_offset_ns for each in found])

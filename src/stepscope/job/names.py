@@ -18,7 +18,7 @@ _NEVER = frozenset({"meta.json", "stream.json", "package.json", "__pycache__", "
 
 
 def rank_in_name(path: str) -> int | None:
-    """Return the rank that a file's name tells, else its folder's; None without."""
+    """Return the rank in a file's name, else in its folder's, else None."""
     here = Path(path)
     for name in (here.name, here.parent.name):
         found = _RANK.search(name)
@@ -32,7 +32,7 @@ def rank_in_name(path: str) -> int | None:
 
 
 def rank_files(folder: Path) -> list[Path]:
-    """Return the traces in a folder and some folders below, by name; numbers in order."""
+    """Return the traces in a folder and its subfolders in natural order."""
     found: list[Path] = []
     waiting = [(folder, 0)]
     while waiting:

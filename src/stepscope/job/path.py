@@ -17,7 +17,7 @@ WORK = "own work"
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath(Table):
-    """One row per piece of the path, in the order of time; the pieces follow each other."""
+    """One row per segment of the path; segments follow each other in time."""
 
     rank: Int64
     what: tuple[str, ...]  # WORK, or the collective that is under way
@@ -35,7 +35,7 @@ class CriticalPath(Table):
 
 
 def critical_path(job: Job, step: int | None = None) -> CriticalPath:
-    """Return the path of one of the job's steps; without a number, of the most usual one."""
+    """Return the critical path of a step, by default of the most typical one."""
     if step is None:
         step = _usual_step(job)
     found = job.meetings.take(job.meetings.step == step)

@@ -24,7 +24,7 @@ MOST_POINTS = 400_000
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """How long a step would take."""
+    """A hypothetical step time."""
 
     what: str
     step_ns: float  # as recorded
@@ -33,13 +33,12 @@ class WhatIf:
 
     @property
     def saves_ns(self) -> float:
-        """Return by how much a step would be shorter."""
         return self.step_ns - self.then_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """The points of all ranks, rank after rank, each in the order of time."""
+    """The points of all ranks, rank after rank, each in order of time."""
 
     first: Int64  # of each rank: its first point; one more value at the end
     meeting: Int64  # of each point
@@ -51,7 +50,6 @@ class Chains:
     steps: int
 
     def __len__(self) -> int:
-        """Return the number of points."""
         return len(self.meeting)
 
 
@@ -62,7 +60,7 @@ def what_if(
     communication_is_free: bool = False,
     kernel_twice_as_fast: str | None = None,
 ) -> WhatIf:
-    """Return how long a step would take if one thing were different."""
+    """Return how long a step would take with one change at a time."""
     chains = chains_of(job)
     names = [rank_is_median is not None, communication_is_free, kernel_twice_as_fast is not None]
     if sum(names) != 1:
@@ -110,7 +108,7 @@ def chains_of(job: Job) -> Chains:
 
 
 def replayed(chains: Chains) -> tuple[Int64, Int64]:
-    """Return when each point is reached, and when the last rank arrives at each meeting."""
+    """Return when each point is reached, and when each meeting's last rank arrives."""
     first = chains.first.tolist()
     meeting, is_wait = chains.meeting.tolist(), chains.is_wait.tolist()
     own, lag = chains.own_ns.tolist(), chains.lag_ns.tolist()
@@ -147,7 +145,7 @@ def replayed(chains: Chains) -> tuple[Int64, Int64]:
 
 
 def duration_ns(chains: Chains) -> int:
-    """Return from the first point to the last, replayed."""
+    """Return the replayed time from the first point to the last."""
     if not len(chains):
         return 0
     reached, _ = replayed(chains)
@@ -156,7 +154,7 @@ def duration_ns(chains: Chains) -> int:
 
 
 def _some_steps(job: Job) -> tuple[Meetings, int]:
-    """Return the meetings of as many steady steps, one after the other, as are not too many."""
+    """Return the meetings of consecutive steady steps, limited in number."""
     found, steady = job.meetings, job.steps[job.steady]
     inside = np.isin(found.step, steady)
     if not inside.any():
@@ -179,7 +177,7 @@ def _place_of(job: Job, rank: int) -> int:
 
 
 def _median_rank(job: Job, chains: Chains, rank: int) -> Chains:
-    """Give a rank, before each point, the median of the others' work where that is less."""
+    """Replace a rank's work before each point by the others' median if that is less."""
     at = _place_of(job, rank)
     mine = slice(int(chains.first[at]), int(chains.first[at + 1]))
     key = chains.meeting * 2 + chains.is_wait
@@ -197,7 +195,7 @@ def _median_rank(job: Job, chains: Chains, rank: int) -> Chains:
 
 
 def _faster_kernel(job: Job, chains: Chains, name: str) -> Chains:
-    """Shorten each rank's work by half of what it spends on a kernel or operator."""
+    """Shorten each rank's work by half of its time in a kernel or operator."""
     changed = chains.own_ns.copy()
     known = False
     for i, rank in enumerate(job.ranks):

@@ -27,7 +27,7 @@ _CUT_OFF = "file ends early"
 
 @dataclass(slots=True)
 class RankSummary:
-    """What one file says; ``problem`` is empty when it can be used."""
+    """The reduced contents of one file; ``problem`` is empty if it can be used."""
 
     path: str
     problem: str = ""
@@ -59,7 +59,6 @@ class RankSummary:
 
 
 def summarize(path: str) -> RankSummary:
-    """Read one file and reduce it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TraceReadWarning)
@@ -82,7 +81,6 @@ def summarize(path: str) -> RankSummary:
 
 
 def reduced(trace: Trace, path: str = "") -> RankSummary:
-    """Return the summary of a trace."""
     told = _identity(trace.info, path)
     told.events = len(trace)
     if trace.info.anomalies.get(_CUT_OFF):
@@ -100,14 +98,14 @@ def reduced(trace: Trace, path: str = "") -> RankSummary:
 
 
 def _called_ns(trace: Trace, found: Collectives) -> Int64:
-    """Return when the host called each: a device may be a step behind."""
+    """Return the time of each call on the host: a device may be a step behind."""
     known = found.host_row >= 0
     rows = np.where(known, found.host_row, found.row)
     return trace.slices.start_ns[rows] if len(rows) else found.start_ns
 
 
 def _waited_ns(found: Collectives, start_ns: Int64, end_ns: Int64) -> Int64:
-    """Return how long nothing else ran until each was done; 0 where something did."""
+    """Return how long nothing else ran until each was done; 0 if something did."""
     if not len(start_ns) or not len(found):
         return np.zeros(len(found), np.int64)
     at = np.searchsorted(start_ns, found.end_ns, side="left") - 1

@@ -49,7 +49,7 @@ _IDS = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a late rank spends more time on than the others."""
+    """An activity that a late rank spends more time on than the others."""
 
     id: str
     what: str  # in a few words: "garbage collection"
@@ -60,17 +60,17 @@ class Reason:
 
     @property
     def is_own(self) -> bool:
-        """Tell whether the rank itself does it: else its machine may have been busy."""
+        """Tell whether the rank itself causes it; otherwise its machine may have been busy."""
         return self.id not in _OF_MACHINE and self.what not in _GENERAL
 
     @property
     def excess_ns(self) -> float:
-        """Return how much more it is than for the others."""
+        """Return the extra time compared with the others."""
         return self.own_ns - self.usual_ns
 
 
 def reasons(job: Job, rank: int, steps: Sequence[int], delay_ns: float) -> list[Reason]:
-    """Return why a global rank was late in some of the job's steps, what explains most first."""
+    """Return why a global rank was late in some steps, the largest contribution first."""
     at = int(np.flatnonzero(job.number == rank)[0])
     wanted = np.array(steps, np.int64)
     beside = _Beside(job, at, wanted)
@@ -91,7 +91,7 @@ def _weight(reason: Reason) -> float:
 
 
 class _Beside:
-    """One rank beside some others, in the same steps of the job."""
+    """A rank compared with others in the same steps of the job."""
 
     def __init__(self, job: Job, at: int, steps: Int64) -> None:
         self._job, self._steps = job, steps
@@ -107,7 +107,7 @@ class _Beside:
         return work, np.flatnonzero(np.isin(self._job.step_numbers[at], self._steps))
 
     def rows(self, table: Callable[[StepWork], StepRows]) -> dict[str, tuple[Float64, Float64]]:
-        """Return for each name that this rank has: ns and calls a step, its own and the usual."""
+        """Return ns and calls per step for each of the rank's names: its own, and the usual."""
         work, columns = self.own
         own = _means(table(work), columns)
         peers = [_means(table(each), theirs) for each, theirs in self.peers]
@@ -119,7 +119,7 @@ class _Beside:
         return found
 
     def column(self, values: Callable[[StepWork], NDArray[np.float32]]) -> tuple[float, float]:
-        """Return the mean of a figure over the steps: its own, and the median of the others."""
+        """Return a figure's mean over the steps: the rank's own, and the others' median."""
         work, columns = self.own
         peers = [float(values(each)[theirs].mean()) for each, theirs in self.peers]
         own = float(values(work)[columns].mean()) if len(columns) else 0.0
@@ -134,7 +134,7 @@ def _means(table: StepRows, columns: Int64) -> dict[str, Float64]:
 
 
 def _collections(beside: _Beside) -> list[Reason]:
-    """Garbage collection, as ranges where these were recorded."""
+    """Return extra garbage collection, if it was recorded as ranges."""
     rows = beside.rows(lambda work: work.operators)
     mine = [pair for name, pair in rows.items() if name.startswith(COLLECTION)]
     if not mine:
@@ -171,7 +171,7 @@ def _asks_for_memory(name: str) -> bool:
 
 
 def _allocations(rows: dict[str, tuple[Float64, Float64]], per: str) -> list[Reason]:
-    """Memory that is asked for or given back: of the driver, or by operators that do only that."""
+    """Return extra allocation: by the driver, or by operators that do nothing else."""
     if not rows:
         return []
     own, usual = _sums(rows)
@@ -202,7 +202,7 @@ def _kernels(beside: _Beside) -> list[Reason]:
 
 
 def _worst(rows: dict[str, tuple[Float64, Float64]]) -> str:
-    """Return what takes the most longer than on the others."""
+    """Return the name with the largest excess."""
     return max(rows, key=lambda name: rows[name][0][0] - rows[name][1][0])
 
 
@@ -228,7 +228,7 @@ def _more_calls(
 
 
 def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]], place: str) -> list[Reason]:
-    """The same operators take longer: the cores are busy, or slow."""
+    """Return operators that take longer than on other ranks: cores are busy, or slow."""
     same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
     own, usual = _sums(same)
     ready, usually_ready = beside.column(lambda work: work.ready_ns)
@@ -255,7 +255,7 @@ def _sums(rows: dict[str, tuple[Float64, Float64]]) -> tuple[float, float]:
 
 
 def _causes(beside: _Beside) -> list[Reason]:
-    """What stacks or the parts of a step tell, with the line that has most of it."""
+    """Return the causes in samples or step parts, each with its hottest line."""
     lines = beside.rows(lambda work: work.lines)
     found = []
     for cause, (own, usual) in beside.rows(lambda work: work.causes).items():
@@ -269,7 +269,7 @@ def _causes(beside: _Beside) -> list[Reason]:
 
 
 def _place_of(lines: dict[str, tuple[Float64, Float64]], *causes: str) -> str:
-    """Return the line with the largest excess of some causes, or of any; "" without."""
+    """Return the line with the largest excess of some causes, or of any; "" if none."""
     mine = {
         name.partition("|")[2]: float(pair[0][0] - pair[1][0])
         for name, pair in lines.items()

@@ -44,7 +44,7 @@ _COUNTED = (SliceKind.OPERATOR, SliceKind.RANGE)
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """Figures of some names, step by step: a row per name, a column per step."""
+    """Figures by name (row) and step (column)."""
 
     names: tuple[str, ...]
     ns: Float32
@@ -53,7 +53,7 @@ class StepRows:
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """The steps of a rank and what it did in them, one value or column per step."""
+    """A rank's steps and its work in them, a value or column per step."""
 
     unit: str  # "step", "request" or "run"
     how: str  # what makes a step
@@ -70,17 +70,15 @@ class StepWork:
     ready_ns: Float32  # the step's thread could run, but other threads had all cores
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.number)
 
     @property
     def own_ns(self) -> Int64:
-        """Return each step less its exposed communication."""
         return self.end_ns - self.start_ns - self.exposed_ns
 
 
 def step_work(trace: Trace, exposed: Intervals) -> StepWork:
-    """Return a rank's own work; ``exposed`` is the communication that nothing overlaps."""
+    """Return a rank's own work; ``exposed`` is communication without overlapping compute."""
     steps = step_table(trace)
     if not len(steps):
         return _of_run(trace, exposed)
@@ -132,7 +130,7 @@ def _of_run(trace: Trace, exposed: Intervals) -> StepWork:
 
 
 class _Finder:
-    """Finds the step that a moment is in, -1 without."""
+    """Finds the step that contains a moment; -1 for none."""
 
     def __init__(self, start_ns: Int64, end_ns: Int64) -> None:
         self._order = np.argsort(start_ns, kind="stable")
@@ -148,7 +146,7 @@ class _Finder:
 
 
 def step_of(work: StepWork, time_ns: Int64) -> Int64:
-    """Return the index of the step that each moment is in, -1 without."""
+    """Return the index of the step that contains each moment, -1 for none."""
     return _Finder(work.start_ns, work.end_ns)(time_ns)
 
 
@@ -160,7 +158,7 @@ def _nothing(steps: int) -> StepRows:
 def _of_samples(
     trace: Trace, spent: Ledger, exposed: Intervals, steps: int
 ) -> tuple[StepRows, StepRows] | tuple[None, None]:
-    """Split the own time by cause and by line; moments of waiting for other ranks are left out."""
+    """Split the own time by cause and by line, without waits for other ranks."""
     samples = trace.samples
     sampled = spent.row >= 0
     if not sampled.any():
@@ -184,7 +182,7 @@ def _of_samples(
 
 
 def _lines(spent: Ledger, moments: Int64, weight: NDArray[Any], steps: int) -> StepRows:
-    """Sum moments up by line and cause; a column of ``moments`` is a stack, a cause and a step."""
+    """Sum moments by line and cause; each column of ``moments`` is a stack, a cause and a step."""
     stack, cause, step = moments
     codes: dict[str, int] = {}
     pairs, which = np.unique(stack * len(Cause) + cause, return_inverse=True)
@@ -200,7 +198,7 @@ def _lines(spent: Ledger, moments: Int64, weight: NDArray[Any], steps: int) -> S
 
 
 def _of_parts(trace: Trace, own_ns: Int64) -> StepRows:
-    """Split the own time by the parts of a step, which slices alone tell; the rest is other."""
+    """Split the own time by the parts of a step, as slices define them; the rest is other."""
     found = step_breakdown(trace)
     told = [part for part in Part if part not in (Part.COMMUNICATION, Part.OTHER)]
     ns = np.stack([found.parts_ns[:, part] for part in told]).astype(np.float64)
@@ -263,7 +261,7 @@ def _ready_ns(trace: Trace, steps: Steps, in_step: _Finder) -> Float32:
 
 
 def busy_host(trace: Trace, communicates: Bool) -> Intervals:
-    """Return when a thread is in an operator that neither communicates nor holds one that does."""
+    """Return when a thread runs an operator that has nothing to do with communication."""
     slices = trace.slices
     holds = with_children(slices.parent, communicates.astype(np.int64)) > 0
     inside = nearest(slices.parent, communicates) >= 0

@@ -17,7 +17,6 @@ class Calls:
     """Converts one dialect's calls into another's."""
 
     def __init__(self, conversion: Conversion, spelling: Imports) -> None:
-        """Take what to convert, and how names are spelled there."""
         self._conversion = conversion
         self._parsed = conversion.parsed
         self._edits = conversion.edits
@@ -36,7 +35,7 @@ class Calls:
             self._conversion.missing(call, f"{reference.name} as a decorator")
 
     def convert_arguments(self, call: Any, function: str, origin: Reference) -> int:
-        """Rename the keywords, convert the values, take out what has no counterpart.
+        """Rename keywords, convert values, and remove arguments without a counterpart.
 
         Returns how many arguments are left.
         """
@@ -103,7 +102,7 @@ class Calls:
             self._edits.replace(parsed.start(node), parsed.end(node), f"{text}.{reference.member}")
 
     def _convert_value(self, argument: Any, function: str, name: str, origin: Reference) -> bool:
-        """Convert a value that is written differently there; return False if nothing is left."""
+        """Convert a value; return False if nothing of it is left."""
         if not self._way.parameters:
             return True  # the same vocabulary
         value = argument.value

@@ -25,7 +25,7 @@ class Conversion:
     way: Direction
 
     def missing(self, node: Node, name: str) -> None:
-        """Remark that something has no counterpart, at the end of its line."""
+        """Remark at the end of the line that a name has no counterpart."""
         if name in self.way.approximations:
             self.approximate(node, name)
             return

@@ -22,7 +22,7 @@ def missing_text(names: Sequence[str], where: str) -> str:
 
 
 class Item(NamedTuple):
-    """An item of a list with commas: where it starts, ends, and where its comma ends."""
+    """An item of a list: its start, its end, and the end of its comma."""
 
     start: int
     end: int
@@ -33,7 +33,6 @@ class Edits:
     """The changes to one text, given as UTF-8."""
 
     def __init__(self, source: bytes) -> None:
-        """Take the text."""
         newlines = [match.span() for match in _NEWLINE.finditer(source)]
         self._source = source
         self._line_starts = [0, *(end for _, end in newlines)]
@@ -48,30 +47,29 @@ class Edits:
         self._missing: dict[tuple[int, str], list[str]] = defaultdict(list)
 
     def __bool__(self) -> bool:
-        """Tell whether anything is to change."""
         return bool(self._replacements or self._appended or self.remark_texts())
 
     def no_comment_in(self, start: int, end: int) -> None:
-        """Put no remark into the lines of a span: it is a string that goes on at their ends."""
+        """Put no remark into the lines of a span, which is inside a string."""
         self._no_comment.update(range(self.line_of(start), self.line_of(end)))
 
     def replace(self, start: int, end: int, text: str) -> None:
-        """Put ``text`` in place of a span."""
+        """Replace a span by ``text``."""
         if self._source[start:end] != text.encode():
             self._replacements[start, end] = text
 
     def insert(self, at: int, text: str) -> None:
-        """Put ``text`` at an offset, behind what was put there before."""
+        """Insert ``text`` at an offset, after earlier insertions there."""
         self._replacements[at, at] = self._replacements.get((at, at), "") + text
 
     def is_within(self, start: int, end: int) -> bool:
-        """Return whether a span lies within a larger one that is replaced as a whole."""
+        """Return whether a span is inside a larger one that is replaced as a whole."""
         if start == end:
             return any(a < start < b for a, b in self._replacements)
         return any(a <= start and end <= b and b - a > end - start for a, b in self._replacements)
 
     def add_line(self, at: int, text: str) -> None:
-        """Add a line after the line of an offset, with the same indentation."""
+        """Add a line after that of an offset, with the same indentation."""
         line = self.line_of(at)
         start = self._line_starts[line]
         indent = re.match(rb"\s*", self._source[start : self._line_ends[line]])
@@ -86,14 +84,14 @@ class Edits:
             self._remarks[line].append(text)
 
     def remark_missing(self, at: int, name: str, where: str) -> None:
-        """Remark that ``name`` has no counterpart; several in a line become one remark."""
+        """Remark that ``name`` has no counterpart; those of a line become one remark."""
         line = self._line_for_comment(at)
         said = self._old_remark(line)
         if name not in self._missing[line, where] and not (name in said and where in said):
             self._missing[line, where].append(name)
 
     def remark_texts(self) -> dict[int, str]:
-        """Return what is remarked, by line."""
+        """Return the remarks by line."""
         texts: dict[int, list[str]] = defaultdict(list)
         missing: dict[tuple[int, str], list[str]] = defaultdict(list)
         for (line, where), names in self._missing.items():
@@ -106,11 +104,11 @@ class Edits:
         return {line: "; ".join(remarks) for line, remarks in texts.items() if remarks}
 
     def line_of(self, at: int) -> int:
-        """Return the number of the line that an offset lies in, from 0."""
+        """Return the line number of an offset, from 0."""
         return bisect_right(self._line_starts, at) - 1
 
     def remove(self, start: int, end: int) -> None:
-        """Take out a span, and its line when that leaves nothing in it."""
+        """Remove a span, and its line if nothing else is in it."""
         if not self.is_alone(start, end):
             self.replace(start, end, "")
             return
@@ -120,7 +118,7 @@ class Edits:
         self._removed_alone[self.line_of(end)] = start, end
 
     def remove_items(self, items: Sequence[Item], removed: Collection[int]) -> None:
-        """Take items out of a list with commas; comments of the others stay."""
+        """Remove items of a list with commas; comments of the others stay."""
         for i in sorted(removed):
             start, end, stop = items[i]
             kept_before = [item for k, item in enumerate(items[:i]) if k not in removed]
@@ -141,13 +139,12 @@ class Edits:
                 self.replace(len(self._source[:start].rstrip(b" \t")), stop, "")
 
     def is_alone(self, start: int, end: int) -> bool:
-        """Return whether nothing but a comment shares the lines of a span."""
+        """Return whether the lines of a span contain nothing else but a comment."""
         before = self._source[self._line_starts[self.line_of(start)] : start].strip()
         after = self._source[end : self._line_ends[self.line_of(end)]].strip()
         return not before and (not after or after.startswith(b"#"))
 
     def apply(self) -> str:
-        """Return the changed text."""
         # An edit within another one is dropped: its text is replaced.
         pieces = [
             (*span, 0, text)
@@ -177,12 +174,12 @@ class Edits:
         return (self._line_starts[self.line_of(removed[0])], next_line, -1, "")
 
     def _old_remark(self, line: int) -> str:
-        """Return what an earlier run remarked in the line."""
+        """Return the remark of an earlier run in the line."""
         text = self._source[self._line_starts[line] : self._line_ends[line]].decode()
         return text.partition(REMARK)[2]
 
     def _surviving(self, line: int) -> int:
-        """Return the line that a line is joined with when its end is taken out."""
+        """Return the line that a line is joined to when its end is removed."""
         end = self._line_ends[line]
         joined = [b for a, b in self._replacements if a <= end < b]
         return self._surviving(self.line_of(max(joined))) if joined else line

@@ -20,7 +20,6 @@ class Imports:
     """Converts the imports of one dialect to another's."""
 
     def __init__(self, conversion: Conversion, imports: list[Imported]) -> None:
-        """Take what to convert, and everything that the program imports."""
         self._parsed = conversion.parsed
         self._edits = conversion.edits
         self._way = conversion.way
@@ -38,7 +37,7 @@ class Imports:
         }
 
     def keep(self, reference: Reference) -> None:
-        """Leave the import that a name without counterpart comes from."""
+        """Keep the import that a name without counterpart comes from."""
         imported = reference.imported
         if imported.reach is not Reach.MODULE:
             self._kept.add(imported)
@@ -50,7 +49,7 @@ class Imports:
         self._add_statement(imported.statement, f"import {reference.dialect.module}")
 
     def spell(self, reference: Reference, name: str) -> str:
-        """Return how ``name`` is spelled in place of a reference; ``""`` is the module itself."""
+        """Return how to spell ``name`` in place of a reference; ``""`` is the module itself."""
         imported = reference.imported
         self._rewritten[imported].add(_root(reference.node))
         if imported.reach is Reach.MEMBER:
@@ -58,7 +57,7 @@ class Imports:
         return _join(self._module_text(imported), name)
 
     def spell_new(self, origin: Reference, name: str, at: Node) -> str | None:
-        """Return how to spell a name that the program did not use before; None if impossible."""
+        """Return how to spell a name that the program has not used before; None if impossible."""
         imported = origin.imported
         if not self._parsed.is_visible(imported.scope, at):
             return None
@@ -75,7 +74,7 @@ class Imports:
         return local
 
     def convert(self) -> int:
-        """Convert the statements; return how many imported names that were."""
+        """Convert the statements; return how many imported names they had."""
         statements: defaultdict[Any, list[Imported]] = defaultdict(list)
         for imported in self._mine:
             statements[imported.statement].append(imported)
@@ -104,13 +103,13 @@ class Imports:
         return self._way.names.get(imported.path.rpartition(".")[2])
 
     def _is_free(self, name: str) -> bool:
-        """Return whether nothing else of the program has a name."""
+        """Return whether the program does not use a name otherwise."""
         path = f"{self._target.module}.{name}"
         same = any(one.local == name and one.path == path for one in self._all)
         return same or name not in self._parsed.bound_names
 
     def _module_text(self, imported: Imported) -> str:
-        """Return what the target's module is called where ``imported`` led to the source's."""
+        """Return the target module's spelling where ``imported`` was the source's."""
         if imported.reach is Reach.MODULE:
             return imported.local
         module = self._target.module
@@ -201,7 +200,7 @@ class Imports:
         return name if name == local else f"{name} as {local}"
 
     def _replace_names(self, statement: Any, new: dict[Any, str], texts: list[str]) -> None:
-        """Put the new names in place of the old ones, so that the layout of the list stays."""
+        """Replace the old names by the new ones, and keep the layout of the list."""
         parsed, edits = self._parsed, self._edits
         todo = list(texts)
         removed = set()

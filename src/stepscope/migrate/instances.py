@@ -23,10 +23,9 @@ ENTERING = {"enter_context", "__enter__"}  # they return the object that they en
 
 
 class Instances:
-    """Finds the use of a class that made an expression's object."""
+    """Finds the use of a class that created an expression's object."""
 
     def __init__(self, parsed: Parsed, references: Iterable[Reference]) -> None:
-        """Follow the objects of the classes that are referred to."""
         self._parsed = parsed
         self._classes = {
             reference.node: reference
@@ -48,7 +47,7 @@ class Instances:
         return function in self._origins
 
     def origin(self, node: Node) -> Reference | None:
-        """Return the use of the class that made the object, or None if it is no such object."""
+        """Return the use of the class that created the object, or None for another object."""
         if isinstance(node, cst.Call):
             function = node.func
             if function in self._classes:
@@ -65,7 +64,7 @@ class Instances:
         return self._origins.get(self._attribute(node)) or self._of_any_object(node)
 
     def _of_any_object(self, node: Node) -> Reference | None:
-        """Return the origin of ``x.prof`` where a class of this file has such a ``self.prof``."""
+        """Return the origin of ``x.prof`` if a class of this file has such a ``self.prof``."""
         if not isinstance(node, cst.Attribute):
             return None
         known = (f"self.{node.attr.value}", f"cls.{node.attr.value}")
@@ -77,7 +76,7 @@ class Instances:
         return next(found, None)
 
     def returned_by(self, function: Node) -> Reference | None:
-        """Return where the class is named of which a function of this file returns an object."""
+        """Return the use of the class whose object a function of this file returns."""
         for definition in self._definitions(function):
             if definition in self._origins:
                 return self._origins[definition]
@@ -95,7 +94,7 @@ class Instances:
         return None
 
     def _possible(self, bindings: list[Node], node: Node) -> list[Node]:
-        """Leave out what is certainly bound anew before the name is used."""
+        """Leave out bindings that are certainly replaced before the name is used."""
         parsed = self._parsed
         at = parsed.start(node)
         before = sorted((b for b in bindings if parsed.start(b) < at), key=parsed.start)
@@ -107,7 +106,7 @@ class Instances:
         return bindings
 
     def _block(self, binding: Node) -> Node | None:
-        """Return the block of statements in which a name is bound for good."""
+        """Return the block of statements that certainly binds a name."""
         for ancestor in self._parsed.ancestors(binding):
             if isinstance(ancestor, (cst.For, cst.ExceptHandler, cst.ClassDef)):
                 return None
@@ -189,7 +188,7 @@ class Instances:
                         yield parameters
 
     def _definitions(self, function: Node) -> list[Any]:
-        """Return what in this file is called by that expression."""
+        """Return the definitions in this file that the expression may call."""
         if isinstance(function, cst.Lambda):
             return [function]
         if isinstance(function, cst.Name):

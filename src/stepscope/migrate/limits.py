@@ -24,13 +24,12 @@ _LOOPS = (cst.For, cst.While, cst.ListComp)
 
 
 class Made:
-    """A place where the program gets a new profiler, and what it is called there.
+    """A place where the program gets a new profiler, and its name there.
 
-    It makes one, or calls a function of its own that makes and returns one.
+    The place creates one, or calls a function of the program that creates and returns one.
     """
 
     def __init__(self, conversion: Conversion, reference: Reference, call: Any) -> None:
-        """Look around the call."""
         parsed = conversion.parsed
         self.reference = reference
         self.call = call
@@ -50,7 +49,7 @@ class Made:
 
     @property
     def lasts(self) -> bool:
-        """Tell whether it is still there after the function that made it."""
+        """Tell whether it outlives the function that created it."""
         return isinstance(self.target, cst.Attribute) or (bool(self.name) and not self.function)
 
 
@@ -71,12 +70,11 @@ def _target(around: list[Any]) -> Any:
 
 
 class Limits:
-    """Clears, or marks, what one dialect's code may not do in another."""
+    """Fixes, or marks, code that the target dialect does not allow."""
 
     def __init__(
         self, conversion: Conversion, references: list[Reference], instances: Instances
     ) -> None:
-        """Find where profilers are made."""
         self._conversion = conversion
         self._parsed = conversion.parsed
         self._edits = conversion.edits
@@ -97,7 +95,6 @@ class Limits:
         self._made.sort(key=lambda each: each.at)
 
     def convert(self) -> None:
-        """Do what the target needs."""
         source, target = self._conversion.source, self._conversion.target
         if target is PADDLE and source.vocabulary == "torch":
             for i, made in enumerate(self._made):
@@ -124,7 +121,7 @@ class Limits:
             self._mark(made, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(held)}")
 
     def _is_read_from(self, name: str, made: Made) -> bool:
-        """Tell whether a variable is still used where a profiler is made, and not bound anew."""
+        """Tell whether a variable is used after a profiler is created, without a new binding."""
         end = self._parsed.end(made.call)
         scope = self._parsed.scope(made.call)
         later = (
@@ -143,7 +140,7 @@ class Limits:
         return any(self._parsed.start(node) < last for node in later)
 
     def _is_handed_on(self, name: str, made: Made) -> bool:
-        """Tell whether something else was given a variable's object before, and may keep it."""
+        """Tell whether a variable's object was passed on before, and may be kept there."""
         scope = self._parsed.scope(made.call)
         return any(
             isinstance(self._parsed.parent(node), (cst.Arg, cst.Assign))
@@ -156,7 +153,7 @@ class Limits:
         )
 
     def _clear(self, made: Made, names: dict[str, None]) -> bool:
-        """Put a line that drops earlier profilers before a statement."""
+        """Insert a line before a statement that drops earlier profilers."""
         parsed = self._parsed
         if made.statement is None:
             return False

@@ -20,7 +20,6 @@ class Methods:
     """Converts the methods and attributes of one dialect's objects."""
 
     def __init__(self, conversion: Conversion, calls: Calls, instances: Instances) -> None:
-        """Take what to convert, and which expressions are meant."""
         self._conversion = conversion
         self._parsed = conversion.parsed
         self._edits = conversion.edits
@@ -29,7 +28,6 @@ class Methods:
         self._instances = instances
 
     def convert(self) -> None:
-        """Convert them all."""
         for node in self._parsed.nodes:
             if not isinstance(node, cst.Attribute):
                 continue
@@ -58,7 +56,7 @@ class Methods:
             self._print_table(call, left)
 
     def _print_table(self, call: Any, arguments_left: int) -> None:
-        """Put what was ``prof.summary(...)`` into a print."""
+        """Put the former ``prof.summary(...)`` into a print."""
         parsed, edits = self._parsed, self._edits
         has_key = any(a.keyword is None or a.keyword.value == "sorted_by" for a in call.args)
         if not has_key:  # Paddle's default; torch does not sort by default
@@ -70,7 +68,7 @@ class Methods:
         edits.insert(parsed.end(call), ")")
 
     def _convert_table(self, node: Any, averages: Any, origin: Reference) -> None:
-        """Convert ``print(prof.key_averages().table(...))``, which is ``prof.summary(...)``."""
+        """Convert ``print(prof.key_averages().table(...))`` to ``prof.summary(...)``."""
         parsed, edits = self._parsed, self._edits
         table: Any = parsed.parent(averages)
         call: Any = parsed.parent(table)
@@ -106,7 +104,7 @@ class Methods:
         self._edits.remark(self._parsed.end(node), text)
 
     def _unwrap(self, outer: Node, inner: Node) -> None:
-        """Leave only ``inner`` of ``print(inner)``, unless a comment stands between."""
+        """Leave only ``inner`` of ``print(inner)``, unless a comment is between them."""
         parsed, edits = self._parsed, self._edits
         before = parsed.start(outer), parsed.start(inner)
         after = parsed.end(inner), parsed.end(outer)

@@ -92,7 +92,7 @@ def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
 
 @dataclass(frozen=True, eq=False)
 class OtherUse:
-    """A use of something in a profiler's modules that has no name in its dialect."""
+    """A use of something in a profiler's modules that its dialect has no name for."""
 
     node: Any
     path: str
@@ -130,7 +130,7 @@ def dialect_of(path: str) -> tuple[Dialect | None, list[str]]:
 
 
 def _leave_out_other_imports(imports: list[Imported], references: list[Reference]) -> None:
-    """Leave out the imports that the rest of the program uses: ``stepscope.read_trace``."""
+    """Leave out imports that the rest of the program uses: ``stepscope.read_trace``."""
     users: dict[Imported, int] = {}
     for reference in references:
         users[reference.imported] = users.get(reference.imported, 0) + 1

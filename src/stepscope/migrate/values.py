@@ -13,18 +13,18 @@ from stepscope.migrate.parsed import Parsed
 
 
 def string(node: Node) -> str:
-    """Return the text of a string literal, or ``""``."""
+    """Return the value of a string literal, or ``""``."""
     value = node.evaluated_value if isinstance(node, cst.SimpleString) else ""
     return value if isinstance(value, str) else ""
 
 
 def sorted_key(node: Node) -> str | None:
-    """Return the member of SortedKeys that a ``sort_by`` means."""
+    """Return the member of SortedKeys for a ``sort_by`` value."""
     return SORTED_KEYS.get(string(node))
 
 
 def pair(parsed: Parsed, node: Node) -> tuple[str, str] | None:
-    """Return the two expressions of a scheduler that is a pair, also one in a variable."""
+    """Return the two expressions of a scheduler given as a pair, possibly in a variable."""
     if isinstance(node, (cst.Tuple, cst.List)) and len(node.elements) == 2:
         first, second = node.elements
         return parsed.text(first.value), parsed.text(second.value)
@@ -36,7 +36,7 @@ def pair(parsed: Parsed, node: Node) -> tuple[str, str] | None:
 
 
 def schedule_of(start: str, end: str) -> str:
-    """Return the arguments of the ``schedule`` that records the steps from start up to end."""
+    """Return the arguments of the ``schedule`` that records steps ``start`` to ``end``."""
     first, last = _integer(start), _integer(end)
     if first is None:
         # Right for every start: one that is not above 0 leaves nothing to wait for.

@@ -32,8 +32,6 @@ _DUCKDB_CONFIG = {
 
 
 class Engine(Enum):
-    """What runs a query."""
-
     POLARS = "polars"
     DUCKDB = "duckdb"
 
@@ -43,7 +41,7 @@ def run_sql(
 ) -> pl.DataFrame:
     """Return the rows that a query asks for; the column ``trace`` has the key of each trace.
 
-    A query has no access to files: it may come from an agent that reads what a trace says.
+    A query has no access to files: it may come from an agent that follows a trace's text.
     """
     if engine not in {each.value for each in Engine} | set(Engine):
         raise StepscopeError(f"engine={engine!r} is not known: use 'polars' or 'duckdb'")
@@ -73,7 +71,7 @@ def _frame(view: View, traces: Mapping[str, Trace], wanted: Collection[str] | No
 
 
 def _in_polars(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
-    """Run a query on texts as categories, five times as fast, if it takes them."""
+    """Run a query on categorical texts, five times as fast, if it supports them."""
     try:
         if _categories_sort_as_text():
             return _polars_result(frames, query)
@@ -124,7 +122,7 @@ def _in_duckdb(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
 
 
 def _plain(result: pl.DataFrame) -> pl.DataFrame:
-    """Return sums, which DuckDB makes 128 bits wide, as the integers that everybody reads."""
+    """Return sums, which DuckDB makes 128 bits wide, as 64-bit integers."""
     wide = [
         name
         for name, kind in result.schema.items()

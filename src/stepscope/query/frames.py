@@ -27,7 +27,6 @@ WHERE_IT_RAN = ("pid", "tid", "process", "thread")
 
 
 def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
-    """Return everything that has a start and a duration."""
     frame = slices_frame(trace, only=wanted)
     if not frame.width:  # a query may only count
         frame = slices_frame(trace, only={"start_ns"})
@@ -37,7 +36,6 @@ def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
 
 
 def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the operators, with module, inputs, FLOPs and device time."""
     slices = trace.slices
     rows = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
     base = slices_frame(trace, only=_OP_BASE)[rows]
@@ -57,7 +55,6 @@ def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def kernels(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the device work, with who launched it."""
     work = device_work(trace)
     rows, slices = work.rows, trace.slices
     operator = work.operator[rows] if len(rows) else rows
@@ -80,7 +77,6 @@ def kernels(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def steps(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the steps and their parts."""
     table = step_table(trace)
     frame = step_breakdown(trace).to_polars()
     by = "none" if table.by is StepsBy.NOTHING else table.by.name.lower()
@@ -88,12 +84,10 @@ def steps(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def modules(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the sums by module."""
     return module_table(trace).to_polars()
 
 
 def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the memory events, with what ran then."""
     frame = table_frame(trace, trace.memory)
     around = trace.memory.slice.astype(np.int64)
     known = KnownStacks(trace.stacks, trace.memory.stack)
@@ -106,7 +100,6 @@ def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the samples, with their stacks as texts."""
     around = trace.samples.slice.astype(np.int64)
     return table_frame(trace, trace.samples, _SAMPLE_BASE).with_columns(
         **_stack_texts(trace, stacks_of_samples(trace), len(trace.samples)),
@@ -116,7 +109,6 @@ def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def findings(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the findings in their order."""
     told = [
         {
             "place": number,
@@ -136,7 +128,6 @@ def findings(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return one row about the trace as a whole."""
     info, steps = trace.info, step_table(trace)
     steady = steps.duration_ns[steady_steps(trace)]
     work = device_work(trace)
@@ -163,7 +154,6 @@ def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Series]:
-    """Return the innermost frame and the whole stack of each row."""
     stacks = stack_labels(known, rows, trace.strings)
     innermost = [path[0] if path else "" for path in stacks.texts]
     whole = [" < ".join(path) for path in stacks.texts]
@@ -174,7 +164,6 @@ def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Se
 
 
 def _names(trace: Trace, rows: Int64) -> pl.Series:
-    """Return the names of some slices, null for NO_SLICE."""
     ids = np.where(rows == NO_SLICE, 0, trace.slices.name[rows] if len(trace.slices) else 0)
     found, codes = distinct(ids)
     return _or_null(text_series([trace.strings[int(i)] for i in found], codes), rows)

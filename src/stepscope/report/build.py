@@ -93,9 +93,9 @@ def export_html(
 
 
 def reported(trace: Trace) -> Trace:
-    """Return what a report needs of a trace: its memory as a table, and no marks that say no more.
+    """Return the trace with its memory as a table, and without marks that other columns repeat.
 
-    Whoever keeps this one instead has room for the sections of a big trace.
+    A caller that keeps only this trace leaves memory for the sections of a big one.
     """
     trace = with_memory(trace)
     marks = trace.marks
@@ -110,9 +110,9 @@ def reported(trace: Trace) -> Trace:
 
 
 def _without_numbers(trace: Trace) -> Trace:
-    """Leave out the arguments that number the events, or repeat a column: no section reads them.
+    """Drop arguments that number events or repeat a column, since no section reads them.
 
-    Columns in which nothing is take no room, either.
+    Columns without a value take no memory, either.
     """
     slices, args = trace.slices, trace.slices.args
     kept = {key: column for key, column in args.integers.items() if key not in _NUMBERS}
@@ -142,7 +142,6 @@ def write_page(
     *,
     private: bool = False,
 ) -> None:
-    """Write a page that needs nothing but itself."""
     payload.add_value("title", title)
     folders = {page.module.partition("/")[0]: page.static for page in pages} | {_PREFIX: STATIC}
     parts = {
@@ -174,7 +173,6 @@ def _compressed(block: bytes) -> str:
 
 
 def _start(pages: Sequence[Page]) -> str:
-    """Return the script that imports the pages' modules and shows them."""
     names = [f"page{i}" for i in range(len(pages))]
     imports = [
         f"import {{ page as {name} }} from {json.dumps(page.module)};"
@@ -185,7 +183,7 @@ def _start(pages: Sequence[Page]) -> str:
 
 
 def _modules(folders: Folders) -> Iterator[tuple[str, str]]:
-    """Yield the name of each module in the page, and its text as a URL."""
+    """Yield the name of each module and its text as a data URL."""
     for prefix, folder in folders.items():
         for path, file in _files(folder, ".js"):
             text = base64.b64encode(file.read_bytes()).decode()
@@ -193,7 +191,7 @@ def _modules(folders: Folders) -> Iterator[tuple[str, str]]:
 
 
 def _style(folders: Folders) -> str:
-    """Return the style sheets: the frame's first, so that a page's own may differ from it."""
+    """Return the style sheets: that of the frame first, so that pages can override it."""
     sheets = [entry for folder in folders.values() for entry in _files(folder, ".css")]
     sheets.sort(key=lambda entry: entry[0] != "report.css")
     return "\n".join(sheet.read_text(encoding="utf-8") for _, sheet in sheets)

@@ -36,7 +36,6 @@ PAGES = (
 
 
 def diff_html(found: Diff) -> str:
-    """Return the verdict and what changed most, as HTML for a notebook."""
     shown, rest = shown_rows(found.tables[0], _ROWS)
     rows = [
         (
@@ -112,18 +111,16 @@ def _table(table: DiffTable) -> dict[str, Any]:
 
 
 class _Prefixed(Payload):
-    """Names everything by its side: the page has the events of two traces."""
+    """A payload that puts the side before each name, since the page has two traces."""
 
     def __init__(self, payload: Payload, prefix: str) -> None:
         super().__init__()
         self._under, self._prefix = payload, prefix
 
     def add_value(self, name: str, value: Any) -> None:
-        """Keep a JSON value under the side's name."""
         self._under.add_value(f"{self._prefix}{name}", value)
 
     def add_column(self, name: str, values: NDArray[Any], *, ascending: bool = False) -> None:
-        """Keep a column under the side's name."""
         self._under.add_column(f"{self._prefix}{name}", values, ascending=ascending)
 
 
@@ -147,7 +144,7 @@ def _add_step(side: Side, payload: Payload) -> None:
 
 
 def _cut(trace: Trace, start_ns: int, end_ns: int) -> Trace:
-    """Return the slices of a trace that begin within some time, and nothing else."""
+    """Return only the slices that begin within these times."""
     slices = trace.slices
     kept = (slices.start_ns >= start_ns) & (slices.start_ns < end_ns)
     kept[np.flatnonzero(kept)[_MOST_SLICES:]] = False

@@ -20,16 +20,16 @@ _A_MOMENT = 8  # slices of a track at least, or there are fewer moments
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What a page shows of a trace slice by slice; its sums are those of the whole trace."""
+    """The slices that a page shows; its sums are those of the whole trace."""
 
     trace: Trace  # with the slices that the page holds
     row_in_page: Int64 | None  # of each slice of the whole trace; None: they are all there
     left_out: int
 
     def page_rows(self, rows: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return where slices are in the page; one that is left out is where the one around is.
+        """Return the rows of slices in the page; a slice that was left out has that of its parent.
 
-        NO_SLICE stays, and stands for a slice with nothing around it, too.
+        NO_SLICE stands for a slice without a parent in the page, and stays NO_SLICE.
         """
         if self.row_in_page is None:
             return rows
@@ -67,7 +67,7 @@ def _kept(slices: Slices, most: int) -> Bool:
 
 
 def _deepest(counts: Int64, most: int) -> int:
-    """Return how many slices of each group may stay for at most ``most`` in all."""
+    """Return how many slices of each group stay, so that all together are at most ``most``."""
     low, high = 0, int(counts.max(initial=0))
     while low < high:
         middle = (low + high + 1) // 2
@@ -79,7 +79,7 @@ def _deepest(counts: Int64, most: int) -> int:
 
 
 def _places(parent: NDArray[np.int32], kept: Bool) -> Int64:
-    """Return the new row of each slice, or of the next kept one around it."""
+    """Return each slice's new row; a dropped slice has that of its nearest kept parent."""
     nowhere = len(kept)
     holder = np.where(kept, np.arange(nowhere), np.where(parent == NO_PARENT, nowhere, parent))
     holder = np.append(holder, nowhere)

@@ -11,8 +11,6 @@ from stepscope.formats.file_names import worker_path
 
 
 class WritesReports(Protocol):
-    """A profiler of any dialect."""
-
     def export_html(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         """Write the report."""
 

@@ -114,7 +114,7 @@ def _add_ranks(payload: Payload, found: JobAnswer, links: Mapping[int, str]) -> 
 
 
 def _add_steps(payload: Payload, job: Job, delays: Float64, origin: int) -> None:
-    """Add what the heat map shows: a value for each rank and step, rank after rank."""
+    """Add the heat map: a value for each rank and step, rank after rank."""
     payload.add_column("job.steps", job.steps)
     payload.add_column("job.steady", job.steady.astype(np.uint8))
     payload.add_column("heat.delay", delays.astype(np.float32).reshape(-1))

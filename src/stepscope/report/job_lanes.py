@@ -20,7 +20,7 @@ _HIDDEN = (SliceKind.STEP, SliceKind.SYNC, SliceKind.DEVICE_RANGE)
 def add_lanes(
     payload: Payload, job: Job, traces: Mapping[int, Trace], steps: list[int], origin: int
 ) -> None:
-    """Add ``lanes``: events of the ranks whose traces are at hand."""
+    """Add ``lanes``: events of the ranks whose traces are available."""
     parts = []
     names: list[str] = []
     code_of: dict[str, int] = {}

@@ -37,7 +37,7 @@ def overview_html(trace: Trace) -> str:
 
 
 def report_link_html(report: Path | None) -> str:
-    """Return a link to the report of a profiler, or how to have one."""
+    """Return a link to a profiler's report, or how to write one."""
     if report is None:
         return f"<div>{_escaped('export_html(path) writes the whole report.')}</div>"
     if not report.exists():
@@ -50,13 +50,11 @@ def report_link_html(report: Path | None) -> str:
 
 
 def table_html(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], note: str = "") -> str:
-    """Return a table for a notebook, as the other ones there."""
     tail = f"<div>{_escaped(note)}</div>" if note else ""
     return f"<div>{_table('', rows, headings)}{tail}</div>"
 
 
 def nothing_html(why: str) -> str:
-    """Return what a notebook shows of a profiler without results."""
     return f"<div>{_escaped(why)}</div>"
 
 

@@ -39,8 +39,6 @@ class TopRow:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """How busy a device was."""
-
     name: str
     busy_ns: int
     window_ns: int
@@ -75,7 +73,6 @@ class Overview:
 
 
 def overview_of(trace: Trace) -> Overview:
-    """Summarise a trace."""
     slices, info = trace.slices, trace.info
     work = device_work(trace)
     streams = np.unique(slices.track[slices.on_device])
@@ -102,14 +99,14 @@ def overview_of(trace: Trace) -> Overview:
 
 
 def _operators(trace: Trace) -> Iterator[TopRow]:
-    """Yield those of an average step with the most time of their own: what the terminal shows."""
+    """Yield the operators of an average step with the most self time, as in the terminal."""
     rows = step_operators(trace)
     for row in range(min(len(rows), _TOP)):
         yield TopRow(rows.name[row], float(rows.calls[row]), float(rows.self_ns[row]))
 
 
 def source_of(trace: Trace) -> dict[str, str]:
-    """Return where a trace comes from, labels and texts."""
+    """Return where a trace comes from, as labels and texts."""
     info = trace.info
     told = {
         "framework": ", ".join(f"{name} {version}" for name, version in info.versions.items()),
@@ -144,7 +141,6 @@ def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
 
 
 def _recorded(trace: Trace) -> Iterator[str]:
-    """Yield what the trace contains besides names and times."""
     present = np.bincount(trace.slices.kind, minlength=256)
     for kind, words in ((SliceKind.MODULE, "modules"), (SliceKind.PYTHON, "Python calls")):
         if present[kind]:

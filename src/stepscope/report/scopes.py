@@ -21,20 +21,18 @@ MOST_THREADS = 40
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Some time, and some threads."""
-
     when: str  # STEPS or RUN
     where: str  # EVERYWHERE, ``process 10``, or the number of a track
     within: Intervals | None  # None: all the time
     tracks: tuple[int, ...] | None  # None: all threads
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the page looks a scope up by."""
+        """Return what the page looks up a scope by."""
         return {"when": self.when, "where": self.where}
 
 
 def scopes_of(trace: Trace) -> list[Scope]:
-    """Return the scopes that a trace has: the one that is shown first stands first."""
+    """Return the scopes of a trace; the first one is shown first."""
     steps = steady_time(trace)
     times = [(STEPS, steps), (RUN, None)] if steps is not None else [(RUN, None)]
     places: list[tuple[str, tuple[int, ...] | None]] = [(EVERYWHERE, None)]

@@ -20,9 +20,9 @@ def steady_time(trace: Trace) -> Intervals | None:
 
 
 def opening(trace: Trace) -> tuple[int, int] | None:
-    """Return the stretch of time to look at first: the median one of the steady steps.
+    """Return the time span that the page opens on: the median steady step.
 
-    None where there are no steps: everything is as good a start as any.
+    None for a program without steps.
     """
     steps, steady = step_table(trace), np.flatnonzero(steady_steps(trace))
     if not len(steady):

@@ -20,7 +20,7 @@ Columns = Mapping[str, Sequence[str] | NDArray[Any]]
 def add_table(payload: Payload, name: str, columns: Columns) -> None:
     """Add a table: its columns are ``name.key``, texts are codes of ``name.key``'s own texts.
 
-    Sequences that are no arrays are texts, Labels among them. Unknown numbers are NaN.
+    A sequence that is no array has texts, and so have Labels. Unknown numbers are NaN.
     """
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
@@ -45,7 +45,7 @@ def add_texts(payload: Payload, name: str, texts: Sequence[str]) -> None:
 
 
 def known_or_nan(column: NDArray[Any], unknown: int = -1) -> NDArray[Any]:
-    """Return the column with NaN for what is not known; itself where all of it is."""
+    """Return the column with NaN for unknown values."""
     missing = column == unknown
     return np.where(missing, np.nan, column) if missing.any() else column
 

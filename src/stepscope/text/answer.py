@@ -26,7 +26,7 @@ _LONGEST_PLACE = 60
 
 
 def where_text(found: Answer) -> str:
-    """Return where a step goes: what, how long, which share, and the line that has most of it."""
+    """Return where a step's time goes: what, how long, which share, and the hottest line."""
     if not found.where:
         return ""
     heading = f"where {unit_words(found.unit)} goes ({duration_text(found.unit_ns)})"
@@ -34,7 +34,7 @@ def where_text(found: Answer) -> str:
 
 
 def lost_text(found: Answer) -> str:
-    """Return what other programs on the machine added, which no figure holds."""
+    """Return the time that other programs on the machine added, which no figure contains."""
     if not found.lost_ns:
         return ""
     return (
@@ -55,7 +55,7 @@ def lines_text(found: Answer) -> str:
 
 
 def told_text(trace: Trace, findings: int = 3) -> str:
-    """Return what a trace says as plain text: the verdict, where a step goes, what to change."""
+    """Return the answer as plain text: the verdict, where a step goes, what to change."""
     found = answer(trace)
     problems = [
         f"{i}. {each.title}\n   {each.text}\n   fix: {each.fix}"

@@ -44,12 +44,11 @@ REASON_TEXTS = {
 
 
 def kernel_name_text(name: str) -> str:
-    """Return a kernel's name as it is shown everywhere, without control characters."""
+    """Return a kernel's short name without control characters."""
     return printable(kernel_name(name))
 
 
 def busy_text(rows: DeviceBusy) -> str:
-    """Lay out the busy time of devices."""
     return table_text(
         rows.device,
         -1,
@@ -66,7 +65,6 @@ def busy_text(rows: DeviceBusy) -> str:
 
 
 def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
-    """Lay out the busy time of streams."""
     return table_text(
         rows.device,
         row_limit,
@@ -83,7 +81,7 @@ def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
 
 
 def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> str:
-    """Lay out steps: the busy time while they ran on the host, and how long devices took."""
+    """Return each step's time on the host, and how long devices were busy and took."""
     found = zip(on_device.step.tolist(), on_device.device, strict=True)
     place = {key: i for i, key in enumerate(found)}
     at = [place.get(key) for key in zip(rows.step.tolist(), rows.device, strict=True)]
@@ -105,7 +103,7 @@ def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> st
 
 
 def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
-    """Lay out why devices were idle: one row per reason that occurred."""
+    """Return why devices were idle, a row per reason."""
     reasons = [reason for reason in IdleReason if rows.parts_ns[:, reason].any()]
     columns = [words("Idle", [REASON_TEXTS[reason] for reason in reasons] + ["in all"])]
     for i, device in enumerate(rows.device):
@@ -116,7 +114,6 @@ def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
 
 
 def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
-    """Lay out the longest gaps; starts count from ``from_ns``."""
     order = np.argsort(-rows.duration_ns, kind="stable")[: row_limit if row_limit >= 0 else None]
     parts = rows.parts_ns[order]
     reason = rows.reason[order].tolist()
@@ -141,7 +138,6 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
 
 
 def queue_text(rows: LaunchQueues) -> str:
-    """Lay out the queues."""
     return table_text(
         rows.device,
         -1,
@@ -161,7 +157,7 @@ def queue_text(rows: LaunchQueues) -> str:
 
 
 def delay_text(rows: LaunchDelays, row_limit: int) -> str:
-    """Lay out the work that waited longest for its start."""
+    """Return the work that waited longest for its start."""
     order = np.argsort(-rows.delay_ns, kind="stable")[: row_limit if row_limit >= 0 else None]
     return table_text(
         order,
@@ -180,7 +176,6 @@ def delay_text(rows: LaunchDelays, row_limit: int) -> str:
 
 
 def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> str:
-    """Lay out the kernels that took longest; ``details`` adds launch shape and occupancy."""
     shape = [
         *([words("Grid", rows.grid)] if any(rows.grid) else []),
         *([words("Block", rows.block)] if any(rows.block) else []),
@@ -206,7 +201,6 @@ def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> s
 
 
 def copy_text(rows: CopyTable, row_limit: int = -1) -> str:
-    """Lay out the copies."""
     return table_text(
         rows.device,
         row_limit,
@@ -225,7 +219,6 @@ def copy_text(rows: CopyTable, row_limit: int = -1) -> str:
 
 
 def communication_text(rows: CommunicationOverlap) -> str:
-    """Lay out how communication overlaps compute."""
     return table_text(
         rows.device,
         -1,
@@ -241,7 +234,6 @@ def communication_text(rows: CommunicationOverlap) -> str:
 
 
 def collective_text(rows: CollectiveTable, row_limit: int = -1) -> str:
-    """Lay out the collectives."""
     return table_text(
         rows.device,
         row_limit,

@@ -24,7 +24,6 @@ from stepscope.units import duration_text, percent_text, scaled_text
 
 
 def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
-    """Lay out the FLOP/s of operators, against the device's ``peak`` where it is known."""
     rates = rows.flops_per_second.tolist()
     return table_text(
         rows.operator,
@@ -41,7 +40,6 @@ def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
 
 
 def roofline_text(rows: Roofline, row_limit: int) -> str:
-    """Lay out how far operators are from what the device can do."""
     columns = [
         words("Operator", [cut_middle(name, OPERATOR_WIDTH) for name in rows.operator]),
         words("Type", rows.dtype),
@@ -64,7 +62,7 @@ def roofline_text(rows: Roofline, row_limit: int) -> str:
 
 
 def peaks_text(model: str, peaks: Peaks | None) -> str:
-    """Say which roofs a device has, and who says so."""
+    """Return a device's roofs and where they come from."""
     if peaks is None:
         return (
             "The peaks of this device are not known: there is no roof to compare with. "
@@ -76,7 +74,6 @@ def peaks_text(model: str, peaks: Peaks | None) -> str:
 
 
 def most_first(peaks: Peaks) -> list[tuple[str, float]]:
-    """Return the peaks by type, the highest first."""
     return sorted(peaks.flops_per_second.items(), key=lambda each: -each[1])
 
 
@@ -85,7 +82,7 @@ def _known_only(known: Bool, cells: Iterable[str]) -> list[str]:
 
 
 def tensor_core_text(rows: TensorCoreTime) -> str:
-    """Lay out the time of compute kernels by their use of tensor cores."""
+    """Return the time of compute kernels by their use of tensor cores."""
     whole_ns = rows.yes_ns + rows.no_ns + rows.unknown_ns
     columns = [words("Device", rows.device)]
     for header, times_ns in (

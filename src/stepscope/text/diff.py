@@ -22,7 +22,6 @@ _LEAST_SHARE = 0.001  # of a step: rows that changed less are summed up as the r
 
 
 def diff_text(found: Diff, row_limit: int = ROWS, width: int = 120) -> str:
-    """Return the verdict, the tables and what else changed."""
     parts = ["\n".join(facts_lines(found))]
     parts += [_table_text(table, found, row_limit, width) for table in shown_tables(found)]
     parts.append("\n".join(other_lines(found)))
@@ -30,7 +29,7 @@ def diff_text(found: Diff, row_limit: int = ROWS, width: int = 120) -> str:
 
 
 def facts_lines(found: Diff) -> Iterator[str]:
-    """Yield what was compared, and what the samples cannot tell."""
+    """Yield what was compared, and what the samples cannot show."""
     for word, side in (("before", found.before), ("after", found.after)):
         yield f"{word:<7}{side_words(side)}"
     step = found.step
@@ -44,7 +43,6 @@ def facts_lines(found: Diff) -> Iterator[str]:
 
 
 def side_words(side: Side) -> str:
-    """Say what a side consists of."""
     steps = sum(len(run.windows) for run in side.runs)
     names = ", ".join(run.label for run in side.runs[:2])
     more = f" and {len(side.runs) - 2} more" if len(side.runs) > 2 else ""
@@ -52,7 +50,7 @@ def side_words(side: Side) -> str:
 
 
 def shown_tables(found: Diff) -> list[DiffTable]:
-    """Return the tables that say something the others do not."""
+    """Return the tables that do not repeat another one."""
     shown = []
     for table in found.tables:
         if table.by == "operator" and not any(row.module for row in found.rows):
@@ -72,7 +70,6 @@ def shown_rows(table: DiffTable, row_limit: int) -> tuple[list[Row], list[Row]]:
 
 
 def row_note(row: Row) -> str:
-    """Say what happened to a row besides its time."""
     notes = []
     if row.status in (NEW, GONE):
         notes.append(row.status)
@@ -86,14 +83,13 @@ def row_note(row: Row) -> str:
 
 
 def _former(row: Row) -> str:
-    """Return what a row was called; of a renamed module's work, the module alone."""
+    """Return the former name of a row; for the work of a renamed module, the module's."""
     name, _, module = row.was.rpartition(" in ")
     now = row.what.rpartition(" in ")[0]
     return module if row.module and name and name == now else row.was
 
 
 def count_words(count: float) -> str:
-    """Return a number of calls."""
     return f"{count:,.0f}" if abs(count - round(count)) < 0.05 else f"{count:,.1f}"
 
 
@@ -133,7 +129,6 @@ def _share(ns: float, of_ns: float) -> str:
 
 
 def other_lines(found: Diff) -> Iterator[str]:
-    """Yield what changed besides time: memory, counts, findings."""
     for quantity in (*found.memory, *found.counts):
         if abs(quantity.difference) > 0.01 * max(abs(quantity.before), 1e-9):
             yield quantity_words(quantity, found.unit)
@@ -143,7 +138,6 @@ def other_lines(found: Diff) -> Iterator[str]:
 
 
 def quantity_words(quantity: Quantity, unit: str) -> str:
-    """Say how a quantity changed."""
     if quantity.unit == "bytes":
         before, after = size_text(quantity.before), size_text(quantity.after)
         return f"{quantity.what}: {before} to {after}"

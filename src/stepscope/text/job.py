@@ -14,7 +14,7 @@ _LONGEST_HOST = 24
 
 
 def ranks_text(found: JobAnswer, row_limit: int) -> str:
-    """Return the ranks of an average step, the latest first; of many, the latest and the last."""
+    """Return the ranks of an average step, the latest first, and of many the latest and last."""
     rows = list(found.rows)
     if not rows:
         return ""

@@ -15,7 +15,7 @@ _NAME_WIDTH = 60
 
 
 def peak_text(peak: PeakMemory, row_limit: int) -> str:
-    """Lay out a peak: what it is for, who asked, and what would lower it."""
+    """Return a memory peak: what it is for, who allocated it, and what would lower it."""
     return "\n".join(_lines(peak, row_limit))
 
 

@@ -20,7 +20,7 @@ _WIDTH = 24
 
 
 def power_line(found: DevicePower) -> str:
-    """Return one line about a device: power, energy, clocks, temperature, what held it down."""
+    """Return a device's power, energy, clocks, temperature and throttling in one line."""
     return f"device {found.device}: " + "; ".join(_parts(found))
 
 
@@ -44,7 +44,6 @@ def _parts(found: DevicePower) -> Iterator[str]:
 
 
 def counter_lines(counters: Sequence[CounterMean]) -> Iterator[str]:
-    """Yield one line about each device: what its hardware counters say of the steps."""
     for device in dict.fromkeys(each.device for each in counters):
         told = [
             f"{each.name} {percent_text(each.mean)}" for each in counters if each.device == device
@@ -53,7 +52,7 @@ def counter_lines(counters: Sequence[CounterMean]) -> Iterator[str]:
 
 
 def held_down_words(found: DevicePower) -> str:
-    """Say what held the clocks down, and for how much of the time; empty: nothing did."""
+    """Return what lowered the clocks, and for how much of the time; empty for nothing."""
     reasons = (
         ("by power", found.held_by_power),
         ("by heat", found.held_by_heat),
@@ -75,7 +74,6 @@ def joules_text(joules: float) -> str:
 
 
 def power_text(devices: Sequence[DevicePower]) -> str:
-    """Lay the devices out, a row each."""
     columns = [
         Column("Device", [each.device for each in devices]),
         _numbers("Power", [each.mean_watts for each in devices], "{:.0f} W"),

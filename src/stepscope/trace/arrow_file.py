@@ -41,7 +41,7 @@ class ArrowFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ArrowSize:
-    """What an Arrow file holds, once it is unpacked."""
+    """The unpacked size of an Arrow file."""
 
     rows: int
     bytes: int
@@ -49,7 +49,7 @@ class ArrowSize:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How the values of a column lie in buffers; that of what is null comes first."""
+    """The buffers of a column's values; the validity buffer comes first."""
 
     fixed_bits: int = 0
     offset_bytes: int = 0  # of a column of texts, whose bytes are a buffer of their own
@@ -59,14 +59,14 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A message of the file, and where its buffers lie."""
+    """A message of the file, and its buffers."""
 
     message: _Table
     body: memoryview
 
 
 class _Table:
-    """A table of FlatBuffers; a place outside of the message raises ``struct.error``."""
+    """A FlatBuffers table; an offset outside the message raises ``struct.error``."""
 
     def __init__(self, data: memoryview, at: int) -> None:
         self._data, self._at = data, at
@@ -96,7 +96,7 @@ class _Table:
         return bytes(self._data[items.start : items.stop])
 
     def _field(self, slot: int) -> int:
-        """Return where a field is, 0 where it is absent."""
+        """Return the offset of a field, 0 if it is absent."""
         at = self._slots + 4 + 2 * slot
         offset = self._read("<H", at) if at + 2 <= self._slots_end else 0
         return self._at + offset if offset else 0
@@ -118,7 +118,7 @@ class _Table:
 
 
 def checked_size(data: bytes) -> ArrowSize:
-    """Return what a file holds; ArrowFileError for one that Polars must not read."""
+    """Return the size of a file; ArrowFileError for one that Polars must not read."""
     try:
         return _checked_size(memoryview(data))
     except struct.error:
@@ -172,7 +172,7 @@ def _column(field: _Table) -> _Column:
 
 
 def _values(field: _Table) -> _Column:
-    """Return how values of a column's own type lie; those of a dictionary's, where it has one."""
+    """Return the buffers of a column's own type, or of its dictionary's values."""
     if any(pair.text(0).startswith(_EXTENSION) for pair in field.tables(6)):
         raise ArrowFileError("a column has a type of some extension")
     kind, about = field.number(2, "<B"), field.table(3)
@@ -234,7 +234,7 @@ def _part(data: memoryview, block: tuple[int, ...], kind: int) -> _Part:
 
 
 def _batch_size(part: _Part, columns: list[_Column]) -> ArrowSize:
-    """Return what a batch holds; its buffers must be what its columns need."""
+    """Return the size of a batch, whose buffers must match its columns."""
     batch = part.message
     rows = batch.number(0, "<q")
     compression = batch.table(3)
@@ -281,7 +281,6 @@ def _batch_size(part: _Part, columns: list[_Column]) -> ArrowSize:
 
 
 def _buffer_size(body: memoryview, buffer: tuple[int, ...], *, is_packed: bool) -> int:
-    """Return how many bytes a buffer unpacks to."""
     offset, length = buffer
     if not 0 <= length <= len(body) or not 0 <= offset <= len(body) - length:
         raise ArrowFileError("a buffer lies outside of its batch")

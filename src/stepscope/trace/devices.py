@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device; unknown values are 0 or empty."""
+    """A device; unknown values are 0 or empty."""
 
     id: int
     name: str

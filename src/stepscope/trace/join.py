@@ -30,7 +30,7 @@ _EVENTS = {name: table for name, table in TABLES.items() if table is not Stacks}
 
 
 class _Common:
-    """The strings, stacks and tracks of several captures, each once."""
+    """The strings, stacks and tracks of several captures without duplicates."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {"": 0}
@@ -38,7 +38,7 @@ class _Common:
         self._tracks: dict[tuple[str, str], Track] = {}
 
     def add(self, captured: Captured) -> Remap:
-        """Return the numbers here of the strings, stacks and tracks there."""
+        """Return the numbers here of a capture's strings, stacks and tracks."""
         ids = self._texts
         text = np.array([ids.setdefault(t, len(ids)) for t in captured.strings], np.uint32)
         return Remap(
@@ -57,7 +57,7 @@ class _Common:
         return np.array([places[track.pid, track.tid] for track in tracks], np.uint32)
 
     def tables(self) -> dict[str, Any]:
-        """Return them as what a Captured takes."""
+        """Return them as arguments of a Captured."""
         return {
             "strings": Strings.of(self._texts),
             "stacks": self._stacks.table(),
@@ -66,9 +66,9 @@ class _Common:
 
 
 def merge_parts(parts: Sequence[Captured]) -> Captured:
-    """Join what the sources of one recording captured; a thread that two of them saw is one track.
+    """Join what the sources of one recording captured, with one track per thread.
 
-    They share the clock and all numbers, so that rows are only concatenated.
+    They share the clock and all numbers, so rows are only concatenated.
     """
     parts = [part for part in parts if _has_rows(part) or part is parts[0]]
     if len(parts) == 1:
@@ -79,9 +79,9 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
 
 
 def placed(processes: Iterable[Captured], largest: int = 0) -> Iterator[Captured]:
-    """Give threads and links numbers that no other process has, and leave out memory.
+    """Give threads and links unique numbers in all processes, and leave out memory.
 
-    ``largest`` is the largest number in use. A process may hold several: those of its children.
+    ``largest`` is the largest number in use. An item may have several processes: its children's.
     """
     for captured in processes:
         offset = (largest // _NUMBERS_OF_A_PROCESS + 1) * _NUMBERS_OF_A_PROCESS % _MOST
@@ -113,7 +113,7 @@ def named(captured: Captured, pid: int, name: str) -> Captured:
 
 
 def join_traces(traces: Sequence[Trace]) -> Trace:
-    """Return one trace with everything that is in any of those that one process recorded.
+    """Return one trace with everything in several traces of one process.
 
     They share the clock and all numbers. Nesting and steps do not change.
     """

@@ -54,12 +54,12 @@ _UNNAMED_DEVICE = re.compile(r"device(\d{1,9})")
 
 
 def device_type_name(number: int) -> str:
-    """Return torch's name of a kind of device, ``device7`` for a number that is not known."""
+    """Return torch's name of a device type, ``device7`` for an unknown number."""
     return _NAME_OF_DEVICE_TYPE.get(number, f"device{number}")
 
 
 def device_type_number(name: str) -> int:
-    """Return torch's number of a kind of device: any other name is a backend's that chose it."""
+    """Return torch's number of a device type; any other name is a custom backend's."""
     unnamed = _UNNAMED_DEVICE.fullmatch(name)
     return int(unnamed[1]) if unnamed else DEVICE_TYPES.get(name, _PRIVATE_USE)
 
@@ -94,7 +94,7 @@ RUNNING_STATES = (ThreadState.PYTHON, ThreadState.NATIVE)
 
 
 class WaitReason(IntEnum):
-    """What a blocked thread waits for, as the kernel tells it."""
+    """What a blocked thread waits for, according to the kernel."""
 
     UNKNOWN = 0
     SLEEP = 1
@@ -107,7 +107,7 @@ class WaitReason(IntEnum):
 
 
 class MemoryOwner(IntEnum):
-    """What a block of memory holds, as far as the program reported it."""
+    """What a block of memory contains, if the program reported it."""
 
     PARAMETER = 1
     GRADIENT = 2

@@ -198,7 +198,6 @@ def save_trace(
 
 
 def with_info(captured: Captured, info: TraceInfo) -> Trace:
-    """Return a Trace of tables that are already ordered, and of its info."""
     held = {each.name: getattr(captured, each.name) for each in fields(Captured)}
     return Trace(**held, info=info)
 

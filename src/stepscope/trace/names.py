@@ -29,7 +29,7 @@ _CALLS_VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 
 
 def plain_call(name: str) -> str:
-    """Return a call as one writes it: CUPTI's end in the version of their arguments."""
+    """Return a call as programmers write it: CUPTI appends the version of its arguments."""
     return _CALLS_VERSION.sub("", name) if name.startswith("cu") and "(" not in name else name
 
 
@@ -47,6 +47,6 @@ _COLLECTIVE_WORDS = {
 
 @lru_cache(1 << 10)
 def plain_collective(name: str) -> str:
-    """Return one name for what tools call ``_allgather_base``, ``AllGather`` or ``allgather``."""
+    """Return one name for ``_allgather_base``, ``AllGather`` and ``allgather``."""
     bare = _VARIANTS.sub("", _NOT_LETTERS.sub("", name.rpartition(":")[2].lower()))
     return _COLLECTIVE_WORDS.get(bare, bare or "collective")

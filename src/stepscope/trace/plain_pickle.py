@@ -40,7 +40,7 @@ class PlainPickleError(ValueError):
 
 
 def plain_unpickled(data: bytes) -> Any:
-    """Return the value of a pickle; the same list may be at many places of it."""
+    """Return the value of a pickle; it may contain the same list several times."""
     machine = _Machine()
     try:
         for opcode, argument, _ in pickletools.genops(io.BytesIO(data)):
@@ -55,7 +55,7 @@ def plain_unpickled(data: bytes) -> Any:
 
 
 class _Machine:
-    """The stack and the memory of values that a pickle's instructions work on."""
+    """The stack and the memo that a pickle's instructions work on."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []

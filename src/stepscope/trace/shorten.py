@@ -16,7 +16,7 @@ _KEPT_BYTES = 1 << 20
 
 
 def with_short_texts(captured: Captured, longest: int = LONGEST_TEXT_BYTES) -> Captured:
-    """Return the tables with names that are cut, and without arguments, where they are longer."""
+    """Return the tables with long names cut and long arguments dropped."""
     strings = captured.strings
     lengths = np.diff(strings.offsets)
     long = np.flatnonzero(lengths > longest)

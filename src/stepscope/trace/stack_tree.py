@@ -13,14 +13,13 @@ if TYPE_CHECKING:
 
 
 class StackTree:
-    """Collects stacks, each once."""
+    """Collects distinct stacks."""
 
     def __init__(self) -> None:
-        """Begin with the empty stack."""
         self._rows: dict[tuple[int, int], int] = {(0, 0): 0}  # by parent and frame
 
     def add(self, stacks: Stacks, text: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the row here of each row there."""
+        """Return the new row of each row of ``stacks``."""
         row_of = np.zeros(len(stacks), np.uint32)
         for row in range(1, len(stacks)):
             key = (int(row_of[stacks.parent[row]]), int(text[stacks.frame[row]]))
@@ -28,6 +27,5 @@ class StackTree:
         return row_of
 
     def table(self) -> Stacks:
-        """Return all of them."""
         pairs = np.array(list(self._rows), np.uint32)
         return Stacks(pairs[:, 0], pairs[:, 1])

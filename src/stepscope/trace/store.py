@@ -172,9 +172,9 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
 
 
 def _meta_text(meta: dict[str, Any]) -> str:
-    """Return the text of ``meta.json``: without the largest of a foreign file's keys, if need be.
+    """Return the text of ``meta.json``, without a foreign file's largest keys if need be.
 
-    What is longer than the limit could be written, but not read.
+    A longer file could be written, but not read.
     """
     text = json.dumps(meta, default=str)
     told: dict[str, Any] = meta["info"]
@@ -208,7 +208,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _rows(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
-    """Return how many rows each table is said to have."""
+    """Return the number of rows that each table should have."""
     rows = meta.get("rows")
     if not isinstance(rows, dict) or not all(type(n) is int and n >= 0 for n in rows.values()):
         raise TraceReadError(folder, f"is damaged: {_META}: 'rows' has no numbers of rows")
@@ -216,7 +216,7 @@ def _rows(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
 
 
 def _read_table(folder: Path, name: str, rows: int | None, known: int | None) -> pl.DataFrame:
-    """Read a table; ``known`` is the checksum with which it was saved, if it had one."""
+    """Read a table; ``known`` is the checksum with which it was saved, if any."""
     import polars as pl
 
     file = folder / f"{name}.arrow"
@@ -253,7 +253,7 @@ def _damaged(folder: Path, name: str) -> TraceReadError:
 
 
 def _check_memory(folder: Path, name: str, needed_bytes: int) -> None:
-    """Refuse what a few bytes of zstd can ask for, before the kernel ends the process."""
+    """Refuse the memory that a few bytes of zstd can ask for, before the kernel kills us."""
     if needed_bytes <= _SMALL_BYTES:
         return
     free = free_memory_bytes()

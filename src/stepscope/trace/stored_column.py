@@ -25,10 +25,9 @@ _NOT_A_WORD = "is not one of the column's allowed words"
 
 
 class StoredColumn:
-    """One column of an Arrow file; each way to read it raises ``Damage`` for what does not fit."""
+    """A column of an Arrow file; every method raises ``Damage`` for unexpected values."""
 
     def __init__(self, table: str, name: str, frame: pl.DataFrame) -> None:
-        """Take a column of the file ``table``."""
         self._table = table
         self._name = name
         if name not in frame.columns:
@@ -36,7 +35,6 @@ class StoredColumn:
         self._series = frame[name]
 
     def text(self) -> pl.Series:
-        """Return texts, dictionary-coded."""
         if self._series.dtype == pl.String:  # as other tools write them
             self._series = self._series.cast(pl.Categorical)
         if not isinstance(self._series.dtype, pl.Categorical | pl.Enum):
@@ -54,7 +52,7 @@ class StoredColumn:
         return distinct
 
     def numbers(self, dtype: type[np.generic]) -> NDArray[Any]:
-        """Return numbers of just this type."""
+        """Return numbers of exactly this type."""
         if self._series.dtype not in _AS_IN_NUMPY:
             raise self._wrong_type(dtype.__name__)
         self._check_nulls()
@@ -72,7 +70,7 @@ class StoredColumn:
         return self._series.to_list()
 
     def words(self, known: Column) -> NDArray[Any]:
-        """Return the numbers of words; flags are numbers already."""
+        """Return the numbers of words; flags are stored as numbers."""
         assert known.words is not None
         assert known.dtype is not None
         if self._series.dtype.is_numeric():
@@ -85,7 +83,6 @@ class StoredColumn:
         return found.to_physical().cast(pl.UInt8).to_numpy()
 
     def letters(self) -> UInt8:
-        """Return the codes of single letters."""
         text = self.text()
         distinct = self.distinct_text().cast(pl.String)
         if not len(distinct):

@@ -41,9 +41,9 @@ def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
 
 
 def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
-    """Undo ``tables_of``; a table or column that the files do not have is absent.
+    """Undo ``tables_of``; a missing table or column is absent in the result.
 
-    ``Damage`` says which column and row is not what the schema states.
+    ``Damage`` names the column and row that breaks the schema.
     """
     texts = _Texts()
     integers = _integer_columns(tables["integers"])
@@ -99,10 +99,10 @@ def _columns(
 
 
 def _integers_table(captured: Captured) -> pl.DataFrame:
-    """Return the sparse integer columns in long form, one after the other.
+    """Return the sparse integer columns in long form.
 
-    Rows and values are stored as differences from the one before, within each table and key: ids
-    that count upwards then take almost no space. A cumulative sum over the group restores them.
+    Rows and values are stored as differences within each table and key, so that ascending ids take
+    almost no space. A cumulative sum over the group restores them.
     """
     columns = [
         (f"{table}.{name}", valid_text(key), column)
@@ -151,7 +151,7 @@ class _Texts:
         self.fragments: dict[tuple[str, str], list[int]] = {}  # the ids of each column of them
 
     def ids(self, stored: StoredColumn, fragments_of: tuple[str, str] | None = None) -> UInt32:
-        """Return the column's string ids; those of key-value pairs are kept, to be checked."""
+        """Return the column's string ids; those of key-value pairs are kept for checking."""
         column, distinct = stored.text(), stored.distinct_text()
         if not len(distinct):
             return np.zeros(0, np.uint32)
@@ -167,7 +167,6 @@ class _Texts:
         return ids
 
     def strings(self) -> Strings:
-        """Return all texts met so far."""
         return Strings.of(self._ids)
 
 

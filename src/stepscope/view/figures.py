@@ -21,7 +21,7 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the list shows of a trace; None where the trace does not have it."""
+    """What the list shows of a trace; None for an unknown figure."""
 
     events: int
     lost_events: int
@@ -36,7 +36,6 @@ class Figures:
 
 
 def key_figures(trace: Trace) -> Figures:
-    """Return the figures of a trace."""
     with shared_analyses():
         return _figures(trace)
 
@@ -69,7 +68,7 @@ def _duration_ns(trace: Trace) -> int:
 
 
 def _steps(trace: Trace) -> tuple[int, int | None]:
-    """Return how many steps there are, and the median of the steady ones."""
+    """Return the number of steps, and the median duration of the steady ones."""
     steps, steady = step_table(trace), steady_steps(trace)
     times_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)[steady]
     return len(steps), int(np.median(times_ns)) if len(times_ns) else None

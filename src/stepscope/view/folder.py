@@ -43,7 +43,7 @@ _SIGNS_OF_EVENTS = (b'"traceEvents"', b'"ph"')
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A trace on disk; a different size or time makes it a different trace."""
+    """A trace on disk; another size or time makes it another trace."""
 
     name: str  # its path below the folder, with slashes
     written_ns: int  # Unix time
@@ -52,8 +52,6 @@ class Found:
 
 
 class Listing(NamedTuple):
-    """The traces of a folder, the newest first."""
-
     traces: tuple[Found, ...]
     left_out: str = ""  # why there may be more than these
 
@@ -62,13 +60,13 @@ class Folder:
     """A folder that is scanned repeatedly; known files are not read again."""
 
     def __init__(self, root: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
-        """Take ``root``, which exists; the clock returns Unix time."""
+        """The clock ``now_ns`` returns Unix time."""
         self.root = root.resolve(strict=True)
         self._now_ns = now_ns
         self._is_trace: dict[Found, bool] = {}
 
     def listing(self) -> Listing:
-        """Return all traces that are complete now, and those that are being recorded."""
+        """Return all complete traces, and those that are being recorded."""
         entries = _Entries(self.root)
         seen = {found: path for path, found in filter(None, map(self._candidate, entries))}
         known = self._is_trace
@@ -84,9 +82,9 @@ class Folder:
         return Listing(tuple(traces[:MAX_TRACES]), left_out)
 
     def path_of(self, found: Found) -> Path:
-        """Return where a trace of the listing is; TraceReadError when it no longer exists.
+        """Return the path of a listed trace; TraceReadError if it no longer exists.
 
-        It is checked again: a part of the path may have become a link since the listing.
+        The path is checked again, since a part of it may have become a link after the scan.
         """
         path = self.root / found.name
         try:
@@ -163,7 +161,7 @@ def _may_be_a_trace(entry: os.DirEntry[str]) -> bool:
 
 
 def _stamped(root: Path, path: Path) -> Found | None:
-    """Return the trace as it is now; None for what is gone, or holds anything but plain files."""
+    """Return the trace's current state; None if it is gone or has anything but plain files."""
     name = path.relative_to(root).as_posix()
     try:
         here = path.lstat()
@@ -182,7 +180,7 @@ def _stamped(root: Path, path: Path) -> Found | None:
 
 
 def _has_all_tables(folder: Path) -> bool:
-    """Tell whether a folder has what ``save`` writes; it may be on its way here by a slow copy."""
+    """Tell whether a folder is complete: a slow copy may still be writing it."""
     return is_stored_trace(folder) and all((folder / f"{name}.arrow").exists() for name in FILES)
 
 
@@ -196,7 +194,7 @@ def _has_its_end(path: Path) -> bool:
 
 
 def _looks_like_a_trace(path: Path) -> bool:
-    """Tell whether a file is to be shown: traces, and what may be one but cannot be read."""
+    """Tell whether to list a file: a trace, or one that should be but cannot be read."""
     if path.is_dir():
         return True
     try:

@@ -34,7 +34,7 @@ def is_recording(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a recording held at some moment, as the data of the report's overview."""
+    """What a recording contained at some moment, as the data of the report's overview."""
 
     number: int = 0  # 0: there was none yet
     payload: bytes = b""
@@ -42,10 +42,9 @@ class Look:
 
 
 class Growing:
-    """One recording that grows; a thread looks at it as long as somebody asks."""
+    """A recording in progress; a thread reads it again as long as a client asks."""
 
     def __init__(self, path: Path, title: str, pause_s: float = _PAUSE_S) -> None:
-        """Take the folder that is being written; nothing is read yet."""
         self._path = path
         self._title = title
         self._pause_s = pause_s
@@ -56,7 +55,7 @@ class Growing:
         self._closed = threading.Event()
 
     def look(self) -> Look:
-        """Return the last look, and have more of them taken for a while."""
+        """Return the last look, and keep the thread reading for a while."""
         with self._lock:
             self._asked_s = time.monotonic()
             if self._thread is None and not self._closed.is_set():
@@ -67,7 +66,7 @@ class Growing:
             return self._look
 
     def status(self) -> dict[str, Any] | None:
-        """Return what the program itself says of now; None where it cannot be asked."""
+        """Return the program's own status; None if it cannot be asked."""
         try:
             told = dict(ask(read_folders(self._path).owner.pid, {"do": "steps"}, _PATIENCE_S))
         except (StepscopeError, ValueError):
@@ -82,7 +81,6 @@ class Growing:
         }
 
     def close(self) -> None:
-        """Look no more."""
         self._closed.set()
 
     def _watch(self) -> None:
@@ -105,27 +103,25 @@ class Growing:
 
 
 class Watched:
-    """The recordings that somebody watches, by their folder."""
+    """The recordings that clients watch, by folder."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._growing: dict[Path, Growing] = {}
         self._lock = threading.Lock()
 
     def at(self, path: Path, title: str) -> Growing:
-        """Return the recording in a folder, which is being written."""
+        """Return the recording in a folder that is being written."""
         with self._lock:
             return self._growing.setdefault(path, Growing(path, title))
 
     def close(self) -> None:
-        """Look no more."""
         with self._lock:
             for growing in self._growing.values():
                 growing.close()
 
 
 def _overview(path: Path, title: str) -> bytes:
-    """Return what the report's overview would show of a recording, as its page reads it."""
+    """Return the payload of the report's overview page for a recording."""
     trace, _ = recovered(path)
     payload = Payload()
     payload.add_value("title", title)

@@ -28,8 +28,6 @@ _DOING = {_HTML: "building the report", _PERFETTO: "writing it for Perfetto"}
 
 @dataclass(slots=True)
 class Digest:
-    """What is known about a trace so far."""
-
     figures: Figures | None = None
     error: str = ""
     notes: tuple[str, ...] = ()
@@ -37,7 +35,7 @@ class Digest:
 
 @dataclass(slots=True)
 class Report:
-    """A report that is being built, or was."""
+    """A report that is being built, or is ready."""
 
     doing: str = "waiting"
     done: int = 0
@@ -52,7 +50,7 @@ class _ClosedError(Exception):
 
 @dataclass(slots=True)
 class _Kept:
-    """Everything that threads share; ``lock`` guards it."""
+    """State that threads share, guarded by ``lock``."""
 
     listing: Listing = field(default_factory=lambda: Listing(()))
     looked_at_s: float = float("-inf")
@@ -66,7 +64,7 @@ class Library:
     """A folder's traces; a thread reads their figures, and builds reports first."""
 
     def __init__(self, folder: Folder, fresh_s: float = _FRESH_S) -> None:
-        """Take a folder, scanned at most every ``fresh_s`` seconds; ``close`` ends it."""
+        """Scan the folder at most every ``fresh_s`` seconds."""
         self.folder = folder
         self._fresh_s = fresh_s
         self._kept = _Kept()
@@ -76,22 +74,20 @@ class Library:
         self._watched = Watched()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
-        """Stop what is being done, and remove the reports."""
+        """Stop the work in progress, and remove the reports."""
         self._closed.set()
         self._worker.close()
         self._watched.close()
         self._reports.cleanup()
 
     def traces(self) -> tuple[list[tuple[Found, Digest]], str]:
-        """Return the traces as they are now, the newest first, and why there may be more."""
+        """Return the current traces, the newest first, and why some may be missing."""
         kept = self._kept
         with kept.lock:
             self._look()
@@ -100,10 +96,9 @@ class Library:
             )
 
     def report(self, name: str) -> Report | None:
-        """Return the report of the trace with that name; None when there is no such trace.
+        """Return the report of a listed trace, started if need be; None for an unknown name.
 
-        A report that does not exist yet is begun. Only names of the listing are known: no name
-        from outside ever becomes a path.
+        No name from outside ever becomes a path.
         """
         return self._asked_for(name, _HTML)
 
@@ -141,7 +136,7 @@ class Library:
             return report
 
     def _look(self) -> None:
-        """Scan the folder, unless that was just done; the lock is held."""
+        """Scan the folder unless that was just done; the caller holds the lock."""
         kept, now_s = self._kept, time.monotonic()
         if now_s - kept.looked_at_s < self._fresh_s:
             return
@@ -226,7 +221,7 @@ class Library:
             raise _ClosedError
 
     def _told(self, found: Found, error: Exception) -> str:
-        """Return an error in one line; one that is not the file's fault includes its type."""
+        """Return an error as one line; one that is not the file's fault includes its type."""
         if isinstance(error, StepscopeError):
             text = self._without_folder(str(error))
         else:
@@ -238,7 +233,7 @@ class Library:
 
 
 def printable(text: str) -> str:
-    """Return a text that any encoder takes: non-Unicode parts of a file's name are replaced."""
+    """Replace the parts of a file's name that are not Unicode."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

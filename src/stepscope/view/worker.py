@@ -13,21 +13,20 @@ _LAST_WORD = (-1, 0, None)  # before all that is still waiting
 
 
 class Worker:
-    """Does one job at a time. Traces are large: two at once could be too much for the machine."""
+    """Does one job at a time: two large traces at once could exhaust the machine's memory."""
 
     def __init__(self, name: str) -> None:
-        """Start the thread; ``close`` ends it."""
         self._jobs: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()
         self._number = itertools.count()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, *, urgent: bool = False) -> None:
-        """Do the job later, before all that are less urgent; it must not raise."""
+        """Queue a job, which must not raise."""
         self._jobs.put((0 if urgent else 1, next(self._number), job))
 
     def close(self) -> None:
-        """Wait for the job that is being done; the others are dropped."""
+        """Wait for the current job, and drop the others."""
         self._jobs.put(_LAST_WORD)
         self._thread.join()
 

@@ -47,15 +47,15 @@ _DEVICE_DIGITS = 9  # of a device's number: more is not one
 
 
 def is_recording(trace: Trace) -> bool:
-    """Return whether a trace is our own recording, not one that another tool wrote."""
+    """Return whether Stepscope recorded the trace."""
     return trace.info.producer == PRODUCER
 
 
 def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
-    """Return the top-level keys of a recording: what we know, then the user's own.
+    """Return the top-level keys of a recording: ours, then the user's.
 
-    A key of the user's that would replace one of ours is kept under ``user.<key>``; only the
-    trace's id and what is known of process groups is theirs to choose.
+    A user's key that collides with ours is written as ``user.<key>``, except the trace's id and the
+    description of process groups.
     """
     info = trace.info
     header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": list(info.devices)}
@@ -80,7 +80,7 @@ def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
 
 
 def _trace_id(info: TraceInfo) -> str:
-    """Return an id that two exports of one trace share."""
+    """Return an id that is the same in each export of a trace."""
     seed = f"{info.host} {info.pid} {info.start_ns + info.wall_offset_ns} {info.end_ns}"
     return hashlib.blake2b(seed.encode(), digest_size=16).hexdigest().upper()
 
@@ -104,7 +104,7 @@ _SPANS_LAST = 536870912  # where torch's files sort them
 
 
 def span_events(trace: Trace) -> Iterator[dict[str, Any]]:
-    """Yield what torch.profiler's files tell of a recording as a whole: its span, and its ends."""
+    """Yield torch.profiler's events about the whole recording: its span and its end."""
     start, end = trace.info.start_ns / 1000, trace.info.end_ns / 1000
     spans, traces, nobody = SPAN_PROCESSES
     named = {"name": "PyTorch Profiler (0)", "pid": spans, "tid": "PyTorch Profiler"}
@@ -119,7 +119,7 @@ def span_events(trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def without_span(captured: Captured) -> Captured:
-    """Leave out what ``span_events`` wrote; its tracks are the last."""
+    """Leave out what ``span_events`` wrote; its tracks are the last ones."""
     strings, tracks = captured.strings, captured.tracks
     count = len(tracks)
     while count and tracks[count - 1].pid in SPAN_PROCESSES:
@@ -137,14 +137,14 @@ def without_span(captured: Captured) -> Captured:
 
 
 def derived_args(trace: Trace, add_text: AddText) -> Args:
-    """Return the slices' arguments with those that torch.profiler gives every event."""
+    """Return the slices' arguments with those that torch.profiler adds to every event."""
     kept = trace.slices.args
     derived = {key: column for key, column in _columns(trace) if key not in kept.integers}
     return Args({**derived, **kept.integers}, _with_stacks(trace, add_text))
 
 
 def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:
-    """Return the slices' other arguments, with the call stack where one was recorded."""
+    """Return the slices' other arguments, with the recorded call stacks."""
     slices, strings = trace.slices, trace.strings
     rows = np.flatnonzero((slices.stack != NO_STACK) & (slices.kind == SliceKind.OPERATOR))
     if not len(rows):
@@ -163,7 +163,7 @@ def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:
 
 
 def memory_marks(trace: Trace, add_text: AddText) -> Marks:
-    """Return the ``[memory]`` instants that torch.profiler writes for allocations and releases."""
+    """Return torch.profiler's ``[memory]`` instants for allocations and releases."""
     memory = trace.memory
     count = len(memory)
     rows = np.arange(count, dtype=np.uint32)
@@ -192,7 +192,7 @@ def memory_marks(trace: Trace, add_text: AddText) -> Marks:
 
 
 def _device_numbers(name: str) -> tuple[int, int]:
-    """Return torch's number of a kind of device, and the device's own, -1 without one."""
+    """Return torch's device type, and the device's index, -1 without one."""
     kind, _, index = name.partition(":")
     is_number = index.isdecimal() and len(index) <= _DEVICE_DIGITS
     return device_type_number(kind), int(index) if is_number else -1
@@ -222,7 +222,7 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
 
 
 def _module_numbers(trace: Trace, calls: Int64) -> IntColumn:
-    """Return which calls are those of modules, with the module's number among its class."""
+    """Return which calls are modules, with the module's number in its class."""
     names, which = np.unique(trace.slices.name[calls], return_inverse=True)
     numbers = np.array([module_number(trace.strings[int(name)]) for name in names], np.int64)
     of_call = numbers[which]

@@ -42,7 +42,7 @@ _LONGEST_S = 1e9 * 86_400  # a day, for one kernel
 
 
 class _Kernel:
-    """One launch: where it ran, and its metrics with their units."""
+    """A launch: its place, and its metrics with their units."""
 
     def __init__(self, told: dict[str, str]) -> None:
         self.told = told
@@ -74,7 +74,7 @@ class _Kernel:
 
 
 def is_ncu(head: bytes) -> bool:
-    """Tell whether a text has the header of such a table; the tool may have said more before it."""
+    """Tell whether a text has the table's header; the tool may print lines before it."""
     return _HEAD.search(head[:20_000]) is not None
 
 
@@ -138,7 +138,7 @@ def _kernels(path: Path, text: str) -> Sequence[_Kernel]:
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
-    """Yield the lines of the table; in wide ones the line after the header has the units."""
+    """Yield the table's rows; in wide tables the units follow the header."""
     lines = csv.reader(io.StringIO(text))
     header: list[str] = []
     for cells in lines:

@@ -45,7 +45,7 @@ _IMPORTED = {70: _PUSHED, 71: _STARTED}  # from a text file
 
 
 def add_calls(file: SqliteFile, gathered: Gathered, names: Names) -> None:
-    """Add calls, on the tracks of their threads."""
+    """Add calls to the tracks of their threads."""
     columns = ("start", "end", "globalTid", "correlationId", "nameId", "returnValue", "graphNodeId")
     for table, category in _CALLS:
         if not file.has(table, "start", "end"):
@@ -68,7 +68,7 @@ def add_calls(file: SqliteFile, gathered: Gathered, names: Names) -> None:
 
 
 def captured_nodes(file: SqliteFile, nodes: Int64) -> Int64:
-    """Return the nodes that were put into graphs, for those that work ran as: copies of them."""
+    """Return the captured node that each executed graph node is a copy of."""
     copied: dict[int, int] = {}
     for table in ("CUDA_GRAPH_EVENTS", "CUDA_GRAPH_NODE_EVENTS"):
         if file.has(table, "graphNodeId", "originalGraphNodeId"):
@@ -87,7 +87,7 @@ def captured_nodes(file: SqliteFile, nodes: Int64) -> Int64:
 
 
 def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
-    """Add NVTX: ranges, and marks. One that never ended lasts until the end of the trace."""
+    """Add NVTX ranges and marks. A range without an end lasts until the end of the trace."""
     table = "NVTX_EVENTS"
     if not file.has(table, "start"):
         return
@@ -142,10 +142,10 @@ def _latest(times: Int64) -> int:
 
 
 class _Said:
-    """The texts of ranges: registered ones by their number, others as they are.
+    """The texts of ranges, registered by number or written out.
 
-    PyTorch's ``emit_nvtx`` writes into them what it knows of an operator, so that hardly two would
-    be called the same: ``aten::add, seq = 12, op_id = 5, sizes = [[2, 3], []]``.
+    PyTorch's ``emit_nvtx`` writes an operator's details into the name, so that hardly two are
+    equal: ``aten::add, seq = 12, op_id = 5, sizes = [[2, 3], []]``.
     """
 
     def __init__(self, gathered: Gathered, names: Names, numbers: Int64, own: list[str]) -> None:
@@ -165,7 +165,7 @@ class _Said:
 
 
 def _taken_apart(gathered: Gathered, text: str) -> tuple[int, bool, int, int]:
-    """Return the name, whether it is an operator, its sequence number, and its other arguments."""
+    """Return the name, whether it is an operator, its sequence number, and other arguments."""
     found = _OPERATOR.match(text) if ", " in text and len(text) < _LONGEST_OPERATOR else None
     if found is None or (found["seq"] is None and found["op"] is None and found["sizes"] is None):
         return gathered.text(plain_call(text)), False, ABSENT, 0

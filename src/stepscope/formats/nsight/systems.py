@@ -45,13 +45,11 @@ _SYNCS = {
 
 
 def is_nsight(file: SqliteFile) -> bool:
-    """Tell whether an SQLite file is Nsight's."""
     names = set(file.tables)
     return "StringIds" in names or any(name.startswith(_KIND) for name in names)
 
 
 def read_nsight(file: SqliteFile) -> Trace:
-    """Read an open file."""
     if not is_nsight(file):
         raise TraceReadError(file.path, "is an SQLite file without Nsight's tables")
     gathered = Gathered()
@@ -107,7 +105,7 @@ def _add_copies(file: SqliteFile, gathered: Gathered, names: Names) -> None:
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
-    """Return the name that Kineto gives such a copy."""
+    """Return Kineto's name of such a copy."""
     name = f"Memcpy {_COPIES.get(kind, 'of another kind')}"
     if ABSENT in {source, target}:
         return name
@@ -127,7 +125,7 @@ def _graph_name(graph: int) -> str:
 
 
 class _Kind(NamedTuple):
-    """Work that has no name but what one of its columns says."""
+    """Work that is named by one of its columns."""
 
     table: str
     category: str
@@ -156,7 +154,7 @@ def _add_kind(file: SqliteFile, gathered: Gathered, names: Names, kind: _Kind) -
 
 
 class _Target(NamedTuple):
-    """What work is read from, and where it goes."""
+    """The file that work is read from, and the trace it goes to."""
 
     file: SqliteFile
     gathered: Gathered
@@ -171,7 +169,7 @@ def _add_work(  # noqa: PLR0917 - the columns of a slice
     more: Mapping[str, Int64],
     rest: UInt32 | None = None,
 ) -> None:
-    """Add what ran on streams, a track for each stream of a process."""
+    """Add work on streams, with a track for each stream of a process."""
     file, gathered, names = target
     device = np.where(found["deviceId"] == ABSENT, 0, found["deviceId"])
     stream = found["streamId"]

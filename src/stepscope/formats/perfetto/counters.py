@@ -20,8 +20,6 @@ _VALUE = "value"
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A number over time."""
-
     name: str
     track: int | None  # one of the tracks of its process or device
     time_ns: Int64
@@ -31,7 +29,7 @@ class Counter:
 
 
 def counters(trace: Trace) -> Iterator[Counter]:
-    """Yield all numbers over time that a trace has."""
+    """Yield all numbers over time in a trace."""
     yield from _memory(trace)
     yield from _queues(trace)
     yield from _told(trace)
@@ -67,7 +65,7 @@ def _queues(trace: Trace) -> Iterator[Counter]:
 
 
 def _told(trace: Trace) -> Iterator[Counter]:
-    """Yield the counters of a file: one for each track, name and key that has numbers."""
+    """Yield the counters of a file: one per track, name and numeric key."""
     marks = trace.marks
     rows = np.flatnonzero(marks.phase == COUNTER_PHASE)
     if not len(rows):
@@ -90,7 +88,7 @@ def _told(trace: Trace) -> Iterator[Counter]:
 
 
 def _others(trace: Trace, rest: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the numbers that are no integers, by key: the rows, and the values."""
+    """Return the non-integer numbers by key: rows and values."""
     found: dict[str, tuple[list[Any], list[float]]] = {}
     for fragment in np.unique(rest).tolist():
         rows = np.flatnonzero(rest == fragment)

@@ -27,7 +27,7 @@ class Flows:
 
 
 def flows(trace: Trace) -> Flows:
-    """Return the flows that a file told of; of a trace without them, those that we know."""
+    """Return the flows of a file; without any, those that the trace implies."""
     told = np.isin(trace.marks.phase, FLOW_PHASES)
     if told.any():
         return _told(trace, np.flatnonzero(told))
@@ -48,7 +48,7 @@ def _told(trace: Trace, rows: Int64) -> Flows:
 
 
 def _numbers(marks: Marks) -> Int64:
-    """Return a number for each flow: an id may serve for several with different names."""
+    """Return a number for each flow: flows with different names may share an id."""
     ids = marks.fields.dense("id", len(marks), 0)
     rest = marks.fields.rest if len(marks.fields.rest) else np.zeros(len(marks), np.uint32)
     named = "id" in marks.fields.integers

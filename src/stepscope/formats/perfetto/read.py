@@ -43,7 +43,7 @@ _OTHER_PACKETS = "packets of other kinds not read"
 
 
 def is_perfetto(head: bytes) -> bool:
-    """Tell whether a file that starts with these bytes is a trace of Perfetto's."""
+    """Tell whether a file with these first bytes is a Perfetto trace."""
     if head[:1] != b"\x0a":
         return False
     length, at = _varint(head, 1)
@@ -76,9 +76,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_perfetto(path: str | Path, progress: Progress | None = None) -> Trace:
-    """Read a trace of Perfetto's, gzip or not.
+    """Read a Perfetto trace, gzip or not.
 
-    What could be read of a damaged file is kept; a ``TraceReadWarning`` says so.
+    The readable part of a damaged file is kept, with a ``TraceReadWarning``.
     """
     place = Path(path)
     data, damage = file_bytes(place, progress)
@@ -138,7 +138,7 @@ def _check(path: Path, columns: Columns, damage: str) -> None:
 
 
 class _Told(NamedTuple):
-    """A track as its descriptor tells it."""
+    """A track as its descriptor describes it."""
 
     uuid: int
     parent: int
@@ -179,7 +179,7 @@ def _trace(columns: Columns) -> Trace:
 
 
 def _own(text: str) -> dict[str, Any] | None:
-    """Return what a file of ours says beside its events; None where it says nothing usable."""
+    """Return the private data of a file of ours; None if it is unusable."""
     try:
         told = valid_value(json.loads(text)) if text else None
         if not isinstance(told, dict):
@@ -212,7 +212,7 @@ def _own_track(told: Mapping[str, Any]) -> Track:
 def _own_tracks(
     own: Mapping[str, Any], told: Sequence[_Told], used: UInt32
 ) -> tuple[list[Track], UInt32]:
-    """Return our tracks, and which of them each of the file's is or belongs to."""
+    """Return our tracks, and which of them each track of the file belongs to."""
     tracks: list[Track] = list(own["tracks"])
     known = {uuid: at for at, uuid in enumerate(own["uuids"])}
     others: dict[str, int] = {}
@@ -230,7 +230,7 @@ def _own_tracks(
 
 
 def _tracks(told: Sequence[_Told], columns: Columns, used: UInt32) -> tuple[list[Track], UInt32]:
-    """Return the tracks that have events, and which of them each of the file's is."""
+    """Return the tracks with events, and which of them each track of the file belongs to."""
     processes, threads = columns["processes"], columns["threads"]
     by_uuid = {each.uuid: each for each in told if each.uuid}
     found: dict[tuple[str, str], int] = {}
@@ -253,7 +253,7 @@ def _names(
     processes: Mapping[int, str],
     threads: Mapping[int, str],
 ) -> tuple[str, str, str, str]:
-    """Return the process and thread that a track stands for, and what they are called."""
+    """Return the process and thread of a track, and their names."""
     if track.pid is not None and track.tid is not None:
         name = track.name or threads.get(track.tid, "")
         return str(track.pid), str(track.tid), processes.get(track.pid, ""), name

@@ -23,7 +23,7 @@ _NO_FRAMES = "<no Python frames>"
 
 
 def sample_packets(trace: Trace, tracks: Described, shift_ns: int) -> Iterator[bytes]:
-    """Yield the packets of all samples whose threads are threads for Perfetto."""
+    """Yield the packets of all samples on threads that Perfetto knows as threads."""
     if not len(trace.samples):
         return
     stacks = SampledStacks(trace)
@@ -47,7 +47,7 @@ def sample_packets(trace: Trace, tracks: Described, shift_ns: int) -> Iterator[b
 
 
 class _Interned:
-    """What a sequence introduces: functions, frames and stacks, each once."""
+    """The interned functions, frames and stacks of a sequence."""
 
     def __init__(self) -> None:
         self._functions: dict[str, int] = {}
@@ -74,6 +74,6 @@ class _Interned:
         return self._functions[text]
 
     def told(self) -> list[tuple[int, Any]]:
-        """Return what is new since the last time."""
+        """Return the entries that were added since the last call."""
         new, self._new = self._new, []
         return new

@@ -25,7 +25,7 @@ class Described:
 
 
 def described(trace: Trace) -> Described:
-    """Describe all tracks, processes in their order and each followed by its threads."""
+    """Describe all tracks in order, each process before its threads."""
     tracks = trace.tracks
     groups: dict[str, list[int]] = {}
     for at in _in_order(tracks):
@@ -62,13 +62,13 @@ def _in_order(tracks: tuple[Track, ...]) -> Iterator[int]:
 
 
 def _device_tracks(trace: Trace) -> set[int]:
-    """Return the tracks on which devices work."""
+    """Return the tracks that have device work."""
     slices = trace.slices
     return set(np.unique(slices.track[slices.on_device]).tolist())
 
 
 def _os_id(text: str) -> int | None:
-    """Return the number of a process or thread; None for what is none."""
+    """Return the number of a process or thread; None if the id is no number."""
     if not (text.isascii() and text.isdigit() and len(text) < len(str(_HIGHEST_ID)) + 1):
         return None
     number = int(text)

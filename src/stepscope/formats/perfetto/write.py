@@ -42,13 +42,11 @@ _NO_INSTANTS = (*FLOW_PHASES, COUNTER_PHASE)
 def export_perfetto(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
-    """Write ``trace`` for Perfetto, compressed when ``path`` ends in ``.gz``."""
     with output_file(path) as sink:
         write_perfetto(trace, sink, progress)
 
 
 def write_perfetto(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
-    """Write ``trace`` for Perfetto into ``sink``."""
     first_ns = _first_ns(trace)
     shift_ns = max(-first_ns, 0)  # Perfetto's times are not negative
     tracks = described(trace)
@@ -157,7 +155,7 @@ def _integers(columns: dict[str, IntColumn] | Any) -> list[tuple[str, UInt32, In
 
 
 def _derived(trace: Trace) -> dict[str, IntColumn]:
-    """Return what ties slices to each other, under the names that torch.profiler has for it."""
+    """Return the numbers that link slices, under torch.profiler's names."""
     slices = trace.slices
     ones = np.ones(len(slices), np.int64)
     return {
@@ -169,7 +167,7 @@ def _derived(trace: Trace) -> dict[str, IntColumn]:
 
 
 def _stacks(trace: Trace, texts: AddedTexts) -> UInt32 | None:
-    """Return the text of each slice's stack, None without any.
+    """Return the text of each slice's stack, or None without any.
 
     The innermost frame comes first, as in torch.profiler's files.
     """

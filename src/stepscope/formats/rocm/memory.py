@@ -22,7 +22,7 @@ Row = tuple[int, int, int, int, int]  # time, address, size, device, track
 
 
 def memory_of(processes: Sequence[Process], gathered: Gathered) -> Memory:
-    """Return every allocation and release; what a release gives back is known by its address."""
+    """Return allocations and releases; a release is matched to its block by address."""
     rows = sorted(row for process in processes for row in _rows(process, gathered))
     if not rows:
         return Memory.empty()

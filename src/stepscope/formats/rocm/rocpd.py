@@ -23,12 +23,11 @@ PRODUCER = "rocprofv3"
 
 
 def is_rocpd(file: SqliteFile) -> bool:
-    """Tell whether an SQLite file is ROCm's."""
+    """Tell whether an SQLite file is in ROCm's layout."""
     return is_rpd(file) or any(name.startswith(STRINGS) for name in file.tables)
 
 
 def read_rocpd(file: SqliteFile) -> Trace:
-    """Read an open file."""
     if is_rpd(file):
         return read_rpd(file)
     gathered = Gathered()

@@ -23,7 +23,6 @@ def is_rpd(file: SqliteFile) -> bool:
 
 
 def read_rpd(file: SqliteFile) -> Trace:
-    """Read an open file."""
     gathered = Gathered()
     strings = file.texts("rocpd_string", "id", "string")
     _add_work(file, gathered, strings)

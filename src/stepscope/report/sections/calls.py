@@ -24,23 +24,21 @@ _FRAMES = 5  # of a stack that tell calls apart, the innermost
 
 @dataclass(frozen=True)
 class Calls:
-    """The events of a trace, and what distinguishes calls of one name. Each is computed once."""
+    """The events of a trace, and what distinguishes calls of one name; each is computed once."""
 
     trace: Trace
 
     @cached_property
     def tree(self) -> CallTree:
-        """Return the events, as tables count them."""
         return with_memory(call_tree(self.trace))
 
     @cached_property
     def each(self) -> Averages:
-        """Return the numbers of every event."""
         return single_events(self.tree, with_flops=True)
 
     @cached_property
     def launches(self) -> Launches | None:
-        """Return who launched which device work."""
+        """Return which host event launched which device work."""
         return launches(self.tree)
 
     @cached_property

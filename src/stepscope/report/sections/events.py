@@ -42,7 +42,7 @@ def add_events(trace: Trace, payload: Payload) -> None:
 
 
 def add_strings(trace: Trace, payload: Payload) -> None:
-    """Add the texts that other columns name by their ids."""
+    """Add the texts that other columns refer to by id."""
     blob, offsets, full_names = _with_kernel_names(trace)
     payload.add_column("strings.bytes", np.frombuffer(blob, np.uint8))
     payload.add_column("strings.offsets", offsets, ascending=True)
@@ -50,7 +50,7 @@ def add_strings(trace: Trace, payload: Payload) -> None:
 
 
 def _with_kernel_names(trace: Trace) -> tuple[bytes, NDArray[np.int64], dict[int, str]]:
-    """Return the texts with the names by which kernels are shown, and what those are in full."""
+    """Return the texts with kernel names shortened for display, and the full names by id."""
     strings, slices = trace.strings, trace.slices
     blob, offsets = strings.blob, np.asarray(strings.offsets, np.int64)
     full_names = {}

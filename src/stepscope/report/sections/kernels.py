@@ -113,7 +113,7 @@ def _add_counters(trace: Trace, payload: Payload) -> None:
 
 
 def _known(table: Table) -> Columns:
-    """Return a table's columns, without those that the trace has no numbers for."""
+    """Return a table's columns, without those in which every number is unknown."""
     columns: Columns = {}
     for name, column in table.to_columns().items():
         if isinstance(column, np.ndarray):
@@ -143,7 +143,6 @@ def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
 
 
 def _labels_of(column: Labels[str], event: Int64) -> Labels[str]:
-    """Return the labels of some events, the empty text for none."""
     codes = np.where(event == NO_SLICE, len(column.texts), column.codes[event])
     return Labels(codes.astype(np.uint32), [*column.texts, ""])
 
@@ -153,7 +152,7 @@ def _shown(names: Sequence[str]) -> list[str]:
 
 
 def _by(work: DeviceWork, grouping: str, labels: Labels[str], busy_ns: int) -> Columns:
-    """Sum kernels up by name and label, those with the longest total first."""
+    """Sum kernels by name and label, the longest total first."""
     rows, duration_ns = work.rows[work.is_kernel], work.duration_ns[work.is_kernel]
     names = work.names(rows)
     pair = names.codes.astype(np.int64) * len(labels.texts) + labels.codes

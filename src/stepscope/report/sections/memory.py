@@ -51,7 +51,6 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
 
 
 def _timelines(trace: Trace) -> list[MemoryTimeline]:
-    """Return those of all devices, the one that matters most first."""
     if not len(trace.memory):
         return []
     main = default_device(trace)
@@ -109,7 +108,7 @@ def _add_sites(payload: Payload, sites: Sites) -> None:
 def _add_told(
     payload: Payload, trace: Trace, timelines: Sequence[MemoryTimeline], start: int
 ) -> None:
-    """Add what the allocators held, in use or not, where they report it."""
+    """Add the bytes that allocators reserved, in use or not, where they report it."""
     memory = trace.memory
     parts = []
     for number, timeline in enumerate(timelines):
@@ -145,6 +144,6 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
 
 
 def _about(timeline: MemoryTimeline) -> dict[str, Any]:
-    """Return what the allocator held at the peak, what would lower it, and what is not known."""
+    """Return what the allocator held at the peak, what would lower it, and what is unknown."""
     found = peak_memory(timeline.trace, timeline.device)
     return {} if found is None else found.to_json()

@@ -67,7 +67,7 @@ def _add(payload: Payload, name: str, table: ModuleTable) -> None:
 
 
 def _tree(table: ModuleTable) -> tuple[list[int], list[int]]:
-    """Return the rows with each below what it is in, and how deep it stands.
+    """Return the rows with children below their parents, and the depth of each.
 
     The table is in the order of first calls. A module may first be called from another place than
     where its name puts it, and a ModuleList, which nobody calls, has no row of its own.
@@ -92,7 +92,7 @@ def _tree(table: ModuleTable) -> tuple[list[int], list[int]]:
 
 
 def _labels(table: ModuleTable, order: list[int], depth: list[int]) -> list[str]:
-    """Return the names without what the rows around them say already."""
+    """Return the names without the prefix that the parent row shows."""
     labels, around = [], [""]
     for row, level in zip(order, depth, strict=True):
         name = table.name[row]
@@ -103,7 +103,7 @@ def _labels(table: ModuleTable, order: list[int], depth: list[int]) -> list[str]
 
 
 def _around(row_of: dict[tuple[str, str], int], model: str, name: str) -> int:
-    """Return the row of the nearest module around one, -1 for a model."""
+    """Return the row of the nearest enclosing module, -1 for a model."""
     while name:
         name = name.rpartition(".")[0]
         if (model, name) in row_of:

@@ -37,7 +37,7 @@ _BYTES = ("self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes")
 def add_operators(trace: Trace, payload: Payload) -> None:
     """Add a table per grouping: ``operators.name``, and ``.shapes``, ``.stack``, ``.module``.
 
-    It holds the rows of all scopes, one after the other; ``scope`` says of which each row is.
+    It has the rows of all scopes; the column ``scope`` tells them apart.
     """
     calls, scopes = calls_of(trace), scopes_of(trace)
     payload.add_value("operators.groupings", ["name", *calls.groupings])
@@ -54,7 +54,7 @@ def add_operators(trace: Trace, payload: Payload) -> None:
 
 
 class _Scoped:
-    """What a scope's shares are of, and its tables."""
+    """The tables of one scope, and the totals that its shares refer to."""
 
     def __init__(self, calls: Calls, scope: Scope, by_name: CallCells) -> None:
         self.scope = scope
@@ -69,12 +69,11 @@ class _Scoped:
         self._device_ns = max(launched_ns, rows.total_self_device_ns)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the scope is, and what its shares are of."""
         totals = {"self_cpu_ns": self._running_ns, "self_device_ns": self._device_ns}
         return self.scope.to_json() | totals
 
     def columns(self, cells: CallCells, grouping: str, by: Labels[str] | None) -> Columns:
-        """Return the table by name, or by name and one more label."""
+        """Return the table by name, or by name and a label."""
         rows, called_ns = cells.grouped(self.scope.tracks)
         on_host = np.flatnonzero(~rows.is_device)
         first = rows.first[on_host]
@@ -88,7 +87,7 @@ class _Scoped:
         return columns | {name: column[on_host] for name, column in numbers.items()}
 
     def _numbers(self, rows: Averages, called_ns: Int64) -> dict[str, NDArray[Any]]:
-        """Return the columns of numbers; what ran on devices has a page of its own."""
+        """Return the columns of numbers; work on devices has a page of its own."""
         waits = waiting_texts(rows.key.texts)[rows.key.codes]
         running_ns = np.where(waits, 0, rows.self_cpu_ns)
         numbers: dict[str, NDArray[Any] | None] = {
@@ -108,7 +107,7 @@ class _Scoped:
 
 
 def _stacked(parts: Sequence[Columns]) -> Columns:
-    """Put tables one below the other, without the columns that nothing is in.
+    """Concatenate tables, without the columns that are zero everywhere.
 
     The texts of a column are the same in all of them.
     """
@@ -130,7 +129,7 @@ def _stacked(parts: Sequence[Columns]) -> Columns:
 
 
 def _told_apart(each: Averages, by: Labels[str]) -> Averages:
-    """Give events a key of their own for each pair of a name and a label."""
+    """Give each pair of a name and a label a key of its own."""
     pair = each.key.codes.astype(np.int64) * len(by.texts) + by.codes
     pairs, codes = distinct(pair)
     names = [each.key.texts[code // len(by.texts)] for code in pairs.tolist()]

@@ -29,7 +29,6 @@ _SPREADS = 4.0  # ... that many times the usual distance from it above it
 
 
 def add_overview(trace: Trace, payload: Payload) -> None:
-    """Add facts, the steps' parts, and which steps are slow."""
     info, origin_ns = trace.info, origin_of(trace)
     told: dict[str, Any] = asdict(overview_of(trace))
     for peak in told["peaks"]:
@@ -67,7 +66,7 @@ def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
 
 
 def slow_steps(duration_ns: Int64, is_whole: Bool) -> Bool:
-    """Tell which steps took much longer than most: beyond their usual spread, and by a quarter."""
+    """Return which steps took a quarter longer than the median, and more than the usual spread."""
     slow = np.zeros(len(duration_ns), np.bool_)
     if is_whole.sum() >= _FEWEST_TO_COMPARE:
         median = float(np.median(duration_ns[is_whole]))

@@ -40,7 +40,6 @@ _SHOWN = (
 
 
 def add_timeline(trace: Trace, payload: Payload) -> None:
-    """Add the rows in the order to show them, backward's flows, and arguments that are numbers."""
     lane = lanes(trace)
     shift = lane - trace.slices.depth
     if shift.any():
@@ -61,7 +60,7 @@ def add_timeline(trace: Trace, payload: Payload) -> None:
 
 
 def _add_costs(trace: Trace, payload: Payload) -> None:
-    """Add the operations, and the bytes that each slice itself allocated and freed."""
+    """Add the floating-point operations of each slice, and the bytes it allocated and freed."""
     memory = memory_events(trace)
     sizes = memory.size[memory.slice != NO_SLICE]
     holders = memory.slice[memory.slice != NO_SLICE]
@@ -84,7 +83,7 @@ def _add_costs(trace: Trace, payload: Payload) -> None:
 def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
     """Return the processes and devices that have slices, with their threads and streams.
 
-    Threads of a process that only wait are a group of their own, behind all others, and folded.
+    Waiting threads of a process form a folded group of their own, after all others.
     """
     highest = int(lane.max(initial=0)) + 1
     places = trace.slices.track.astype(np.int64) * highest + lane
@@ -108,7 +107,7 @@ def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
 
 
 def _device_tracks(trace: Trace) -> set[int]:
-    """Return the tracks with device work, and those that have the same device's name."""
+    """Return the tracks with device work, and others of the same devices."""
     on_device = trace.slices.on_device
     found = set(np.unique(trace.slices.track[on_device]).tolist())
     named = {trace.tracks[row].process_label for row in found} - {"", "CPU"}

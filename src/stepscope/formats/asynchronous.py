@@ -38,7 +38,7 @@ OPERATIONS = np.uint32(0xFFFFFFFF)
 """``Slices.context`` of asynchronous ranges: they nest in each other, see ``nesting.h``."""
 
 _BEGINS, _ENDS = b"bS", b"eF"
-_MOST_TRACKS = 64  # of one category of a process; what runs beside so many overlaps on the last
+_MOST_TRACKS = 64  # per category and process; more concurrent ranges overlap on the last
 _IDENTITY = ("id", "id2", "scope")
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _NOBODY = -1
@@ -144,7 +144,7 @@ def _matched(key: Int64, time_ns: Int64, is_end: Bool) -> tuple[Int64, Int64]:
     order = np.lexsort((time_ns, key))
     order = order[~_strays(key[order], is_end[order])]
     steps = np.where(is_end[order], -1, 1)
-    level = np.cumsum(steps) + is_end[order]  # a begin and its end have the same
+    level = np.cumsum(steps) + is_end[order]  # equal for a begin and its end
     by_level = np.lexsort((level, key[order]))
     place, level = order[by_level], level[by_level]
     if len(place) < 2:
@@ -270,9 +270,9 @@ class _Group:
 
     title: str
     tracks: list[int] = field(default_factory=list)
-    ends: list[list[int]] = field(default_factory=list)  # of what is open on each, outermost first
-    owner: list[int] = field(default_factory=list)  # the operation on each
-    busy: list[tuple[int, int]] = field(default_factory=list)  # until when, and which
+    ends: list[list[int]] = field(default_factory=list)  # of open ranges by track, outermost first
+    owner: list[int] = field(default_factory=list)  # the operation on each track
+    busy: list[tuple[int, int]] = field(default_factory=list)  # (end, track)
     free: list[int] = field(default_factory=list)
 
     def place(self, start_ns: int, end_ns: int, operation: int, mine: int | None) -> int:
@@ -306,7 +306,7 @@ def _placed(
     """Move ranges to tracks of their own, on which those of one track nest."""
     tracks, strings = list(captured.tracks), captured.strings
     groups: dict[tuple[str, int], _Group] = {}
-    at_work: dict[int, int] = {}  # of each operation: its place among the tracks of its group
+    at_work: dict[int, int] = {}  # the track index of each running operation
     numbers = np.zeros(len(ranges), np.uint32)
     order = np.lexsort((-ranges.duration_ns, ranges.start_ns))
     starts, ends = ranges.start_ns.tolist(), ranges.end_ns.tolist()
@@ -362,7 +362,7 @@ def async_marks(trace: Trace) -> tuple[Marks, tuple[Track, ...]]:
     )
     ended = np.flatnonzero(some.flags & SliceFlags.UNFINISHED == 0)
     both = Marks.concat([first, last.take(ended)])
-    # At one moment: what ends, what begins, and what ends in the moment in which it began.
+    # At equal times: ends first, then begins, then ends of empty ranges.
     rank = np.concatenate((np.ones(len(some)), np.where(some.duration_ns[ended] > 0, 0, 2)))
     return both.take(np.lexsort((rank, both.time_ns))), tuple(tracks)
 

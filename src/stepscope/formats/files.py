@@ -95,7 +95,7 @@ def output_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
         raise ExportError(f"{os.fspath(path)}: {error.strerror or error}") from error
     finally:
         if not in_place:
-            with suppress(OSError):  # what went wrong before is what counts
+            with suppress(OSError):  # the earlier error is raised
                 written.unlink(missing_ok=True)
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 MAGIC = b"\x1f\x8b"
-_READ_BYTES = 64 << 10  # of gzip; traces inflate to twenty times that
-_CHUNK_BYTES = 1 << 20  # of text: what a processor keeps close
+_READ_BYTES = 64 << 10  # compressed; traces inflate to twenty times that
+_CHUNK_BYTES = 1 << 20  # of text: fits a processor's cache
 _GZIP_WINDOW = 31
-_CHUNKS_A_LOOK = 16  # at the memory that was taken
-# Of the free memory, for what is being read: about as much again is needed to nest and order it.
+_CHUNKS_A_LOOK = 16  # chunks between two checks of the memory
+# Share of the free memory for the file: sorting and nesting needs as much again.
 _MEMORY_SHARE = 0.5
 
 
@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
 
     text: bytes
     file_bytes: int
-    damage: str = ""  # on the last one: what is wrong with the file, if anything
+    damage: str = ""  # on the last chunk: a description of the file's damage, if any
 
 
 def inflated_head(path: Path) -> bytes:
@@ -76,7 +76,7 @@ def file_bytes(path: Path, progress: Callable[[int, int], None] | None) -> tuple
 def _while_memory_lasts(path: Path, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     free = before = text_bytes = 0
     for number, chunk in enumerate(chunks):
-        if number == 1:  # many small files have one chunk only, and a look takes 2 ms
+        if number == 1:  # the check takes 2 ms, too long for small files
             free, before = free_memory_bytes(), own_memory_bytes()
         yield chunk
         text_bytes += len(chunk.text)
@@ -147,7 +147,7 @@ def _inflated(file: BinaryIO, start: bytes) -> Generator[Chunk]:
             if member.eof:
                 packed = member.unused_data
                 if not packed.startswith(MAGIC[: len(packed) or 1]):
-                    break  # zeros, or something else that tools append
+                    break  # padding that tools append
                 member = library.decompressobj(_GZIP_WINDOW)
         packed = file.read(_READ_BYTES)
         if not packed:

@@ -19,7 +19,7 @@ from stepscope.trace.schema import Track
 from stepscope.trace.strings import Strings
 
 _HOME = re.compile(r"(?:/home|/Users|[A-Za-z]:\\+Users)[/\\]+([^/\\\s\"'():]+)")
-# Where the part of a library's path begins that is the same on every machine.
+# The part of a library's path after this is equal on every machine.
 _INSTALLED = re.compile(r".*(?:site-packages|dist-packages|lib/python\d[\d.]*)/", re.DOTALL)
 _WHOLE_PATH = re.compile(r"(?:file://)?(?:~?/|[A-Za-z]:[/\\]|\\\\)[^\n\"]*")
 _PATH = re.compile(
@@ -133,7 +133,7 @@ class _Scrubber:
     def _file(self, path: str) -> str:
         """Shorten a library's path to the part inside the library; number other files."""
         if path.startswith("<") or path in self.files.values():
-            return path  # in no file
+            return path  # not a file
         installed = _INSTALLED.sub("", path)
         if installed != path or (not path.startswith(("/", "~")) and self._is_library(path)):
             return installed

@@ -45,7 +45,7 @@ Columns = Mapping[str, Any]  # what _native.SnapshotReader.finish returns
 
 PRODUCER = "torch memory snapshot"
 _MICROSECOND = 1000  # ns
-_IN, _MORE = 1, 2  # what an event changes: the memory in use, or the memory held
+_IN, _MORE = 1, 2  # what an event changes: the bytes in use, or the bytes reserved
 _NOT_ONE = "is the file one that torch.cuda.memory._dump_snapshot wrote?"
 _GROWS = ("segment_alloc", "segment_map")
 _SHRINKS = ("segment_free", "segment_unmap")
@@ -92,7 +92,7 @@ class _Rows:
 
     time_ns: Int64
     address: Int64
-    size: Int64  # negative when it is given back
+    size: Int64  # negative for a release
     stack: UInt32
     allocated: Int64
     reserved: Int64
@@ -108,7 +108,7 @@ class _History:
         self._ids = self._strings.ids_of(
             [*_GROWS, *_SHRINKS, *_IN_USE, "alloc", "free_completed", "free_requested", "free"]
         )
-        self._texts: list[str] = []  # beyond the file's own
+        self._texts: list[str] = []  # added to the file's own
         self._time_ns, self._first_ns = _times(self._events["time_us"])
 
     def trace(self) -> Trace:
@@ -195,7 +195,7 @@ class _History:
         events = self._events
         here = np.flatnonzero(events["device"] == device)
         action = events["action"][here]
-        # What frees: streams that still work on a block delay the second one. Others have one only.
+        # Kinds of releases: running streams delay the second kind, which older files lack.
         frees = "free_completed" if "free_completed" in self._ids else "free_requested"
         of_action = np.zeros(len(self._strings), np.int8)
         for words, effect in (
@@ -214,7 +214,7 @@ class _History:
         base = -int(size[unseen].sum())
         old = before["requested"]
         changes = np.concatenate([old, size])
-        # A block is there from the first event on, not earlier: nothing tells when it was made.
+        # The block's allocation time is unknown: it exists from the first event on.
         time_ns = self._time_ns[here]
         first = int(time_ns[0]) if len(time_ns) else 0
         return _Rows(

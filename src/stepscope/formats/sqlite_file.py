@@ -23,7 +23,7 @@ from stepscope.trace.regular_file import open_regular
 
 _ROWS_A_FETCH = 1 << 14
 _LONGEST_VALUE_BYTES = 16 << 20  # texts and blobs: names and JSON are far shorter
-_LONGEST_TEXT = 1 << 16  # of a name: what is longer is cut
+_LONGEST_TEXT = 1 << 16  # longer names are cut
 _MOST_TABLES = 5000
 _STEPS_A_LOOK = 1 << 16  # instructions of SQLite's machine: about 10 ms
 _PATIENCE_S = 10.0  # between two rows
@@ -109,7 +109,7 @@ class SqliteFile:
         for (name,) in found.fetchall():
             try:
                 told = self._connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
-            except sqlite3.Error:  # of this table alone
+            except sqlite3.Error:  # only this table is damaged
                 continue
             yield name, tuple(row[1] for row in told if row[6] == _HIDDEN and row[1])
 

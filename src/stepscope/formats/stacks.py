@@ -89,7 +89,7 @@ def export_stacks(
 def _self_ns(each: Averages, metric: str) -> Int64:
     if metric == METRICS[0]:
         return each.self_cpu_ns
-    # Device work is in the list of events, too; its time belongs to the operator that launched it.
+    # Device work is an event, too, but its time counts for the launching operator.
     return np.where(each.is_device, 0, each.self_device_ns)
 
 

@@ -6,15 +6,12 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
 from stepscope.formats.file_names import file_word
+from stepscope.trace.model import Trace
 from stepscope.trace.placing import TRACE_SUFFIX, staging_folder
 from stepscope.trace.revision import BRANCH, revision_of
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
 
 _MAIN = ("main", "master")
 _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")

@@ -60,7 +60,7 @@ def _checks(
             if name == DEVICE_BUSY:
                 check = _busy(name, *pair, allowance)
             else:
-                # An operator brings others along: the one that the program calls is to blame.
+                # An operator may call others: blame the one that the program calls.
                 asked = "ops" if name == "all_ops" else name
                 rows = [each[asked] for each in known], [each[asked] for each in counted]
                 check = _counted(name, *pair, allowance, rows)
@@ -133,7 +133,7 @@ def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
     """Name the row that grew most, and the next ones."""
     old, new = _by_row(before), _by_row(after)
     growth = {name: amount - old.get(name, 0.0) for name, amount in new.items()}
-    # As many more of a forward operator as of its backward function: the line is the former's.
+    # Forward operator and backward function grow alike: blame the forward's line.
     order = sorted(
         (name for name in growth if growth[name] > _NOT_WORTH_IT),
         key=lambda name: (-growth[name], name.startswith(ENGINE)),
@@ -202,12 +202,12 @@ def _step_time(found: Diff) -> Check:
     if not step.before_steps or not step.after_steps or "run" in (found.before.unit, found.unit):
         return Check(STEP_TIME, words_of(STEP_TIME), Outcome.UNKNOWN, why=_NO_STEPS)
     seen = step.difference / step.before if step.before else 0.0
-    # The work in the steps may say otherwise than the steps: then the interval has both.
+    # The work may contradict the step times: then the interval covers both.
     told = replace(step, change=seen, low=min(step.low, seen), high=max(step.high, seen))
     check = _timed(STEP_TIME, words_of(STEP_TIME), told)
     grown = found.difference_ns / found.before_ns if found.before_ns else 0.0
     if check.outcome is Outcome.FAILED and grown < step.least_effect:
-        # The rows of the usual step must say so, too: an alarm has to be worth its while.
+        # The rows of a typical step must confirm it, which avoids false alarms.
         return replace(check, outcome=Outcome.PASSED, why="")
     return replace(check, guilty=_slower(found)) if check.outcome is Outcome.FAILED else check
 

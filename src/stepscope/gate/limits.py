@@ -40,7 +40,7 @@ _COMPARED = {
     **{name: Allowance() for name in ("recompilations", "graph_breaks", "copies")},
     "peak_memory": Allowance(0.01),
 }
-_CALLED = {"all_ops": "ops"}  # who is to blame: an operator brings others along
+_CALLED = {"all_ops": "ops"}  # operators that the program calls: each may call others
 _NEED_MEMORY = {"peak_memory", "allocated_bytes"}
 _NEED_SHAPES = {"flops"}
 
@@ -150,7 +150,7 @@ def _regressions(
     for name, allowance in limits.grow.items():
         now, before = found[name], baseline.get(name)
         if before is None or before.total is None or now.total is None:
-            continue  # it was not counted then, or there is no device
+            continue  # the baseline lacks it, or there is no device
         if now.total > allowance.above(before.total):
             asked = _CALLED.get(name, name)
             guilty = ""

@@ -14,7 +14,7 @@ class Outcome(Enum):
 
     PASSED = "passed"
     FAILED = "failed"
-    UNKNOWN = "unknown"  # what was recorded does not tell
+    UNKNOWN = "unknown"  # the recording lacks the data
     BETTER = "better"
 
 

@@ -72,7 +72,7 @@ class Rules:
     least: Mapping[str, float] = field(default_factory=dict)
     operator_time: Mapping[str, Allowance] = field(default_factory=dict)
     operator_calls: Mapping[str, Allowance] = field(default_factory=dict)
-    chosen: frozenset[str] = frozenset()  # those that somebody asked for
+    chosen: frozenset[str] = frozenset()  # rules that a user set
 
     @property
     def need_baseline(self) -> bool:

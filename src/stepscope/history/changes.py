@@ -18,9 +18,9 @@ class Change:
     """A lasting change of a metric between two runs."""
 
     metric: Metric
-    last: Run  # before it
-    first: Run  # after it
-    at: int  # the place of ``first`` among all runs
+    last: Run  # the last run before the change
+    first: Run  # the first run after the change
+    at: int  # the index of ``first`` among all runs
     before: float
     after: float
     p: float

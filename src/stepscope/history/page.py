@@ -16,7 +16,7 @@ from stepscope.history.text import verdict, when
 _WIDTH, _HEIGHT = 960, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 16, 16, 56
 _TICKS = 4
-_LABELS = 12  # commits that are named below a chart
+_LABELS = 12  # labels below a chart, at most
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --soft: #6b7385; --line: #d9dde6; --back: #fff;
   --run: #3c6fd6; --worse: #c8372d; --better: #23874b; }
@@ -186,7 +186,7 @@ def _class(each: Change) -> str:
 
 
 def _safe(text: str) -> str:
-    # What is no Unicode cannot be written, and control characters are not allowed in HTML.
+    # Lone surrogates cannot be written, and HTML forbids control characters.
     plain = "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
     )

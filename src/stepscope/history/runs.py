@@ -18,7 +18,7 @@ from stepscope.analysis.steps.steps import steady_steps
 from stepscope.trace.model import Float64, SliceKind, Trace
 from stepscope.trace.revision import BRANCH, CHANGED, COMMIT
 
-_WHOLE = 0.9  # of the run: the range that `stepscope run` has around the program
+_WHOLE = 0.9  # of the run: the range around the program, from `stepscope run`
 _PATIENCE_S = 10.0
 NO_COMMIT = ""
 
@@ -50,7 +50,7 @@ class Run:
     program: str
     commit: str
     branch: str
-    changed: bool  # files were changed since the commit
+    changed: bool  # the working tree differed from the commit
     host: str
     began_ns: int  # Unix time
     steps: int

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from stepscope.history.changes import History
+from stepscope.history.runs import Run
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import EARLIEST_UNIX_NS, count_text
-
-if TYPE_CHECKING:
-    from stepscope.history.changes import History
-    from stepscope.history.runs import Run
 
 _WIDEST = 40
 _SHOWN = 30

@@ -30,11 +30,11 @@ class RankRow:
     host: str
     step_ns: float
     own_ns: float  # less exposed communication
-    delay_ns: float  # after the median rank
-    late_steps: int  # in which it was the last, by more than the residual
+    delay_ns: float  # behind the median rank
+    late_steps: int  # steps in which it was last by more than the clocks' residual
     wait_ns: float  # for other ranks
-    transfer_ns: float  # of exposed communication, with all ranks there
-    overlap: float | None  # share of the communication beside compute
+    transfer_ns: float  # exposed communication after the last rank arrived
+    overlap: float | None  # share of the communication that compute hides
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ class ArrivalTable(Table):
     collective: Int64  # row of the blame table
     step: Int64  # -1 outside of steps
     rank: Int64
-    arrived_ns: Int64  # after the first rank
+    arrived_ns: Int64  # since the first rank's arrival
     wait_ns: Int64  # until the last rank came
-    done_ns: Int64  # after the first rank's arrival
+    done_ns: Int64  # since the first rank's arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,22 @@ class BlameTable(Table):
     group: Labels[str]
     number: Int64
     step: Int64  # -1 outside of steps
-    ranks: Int64  # how many were seen
+    ranks: Int64  # the number of ranks at it
     start_ns: Int64  # when the first one arrived, Unix time of the job's clock
     spread_ns: Int64  # from the first arrival to the last
-    last_rank: Int64  # -1: the clocks do not allow to say
-    blame_ns: Int64  # the last arrival less the second last
+    last_rank: Int64  # -1 if the clocks are too inexact
+    blame_ns: Int64  # from the second last arrival to the last
     wait_ns: Int64  # of all ranks together
     transfer_ns: Int64  # from the last arrival until the first rank was done
-    bytes: Int64  # -1 where the trace does not say
+    bytes: Int64  # -1 if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
     """For each row of the meetings, how late its rank is."""
 
-    late_ns: Int64  # after the median rank of its meeting; negative: before
-    gained_ns: Int64  # of that, what it did not bring along from a collective still under way
+    late_ns: Int64  # behind the median rank of its meeting; negative if ahead
+    gained_ns: Int64  # the part that does not come from a previous collective still in progress
     wait_ns: Int64  # until the last one came
 
 

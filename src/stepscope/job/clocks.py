@@ -37,10 +37,10 @@ class Clocks:
     origin_ns: int
     offset_ns: Float64
     drift: Float64
-    error_ns: Float64  # of each rank: how far its ends are from the others', after the correction
-    meetings: Int64  # of each rank: how many it was aligned by
-    part: Int64  # ranks of different parts never met: they cannot be compared
-    is_aligned: bool  # False: there was nothing to align by
+    error_ns: Float64  # of each rank: the spread of its ends after the correction
+    meetings: Int64  # of each rank: the meetings that it was aligned by
+    part: Int64  # ranks of different parts never met, and cannot be compared
+    is_aligned: bool  # False if there was nothing to align by
 
     @property
     def residual_ns(self) -> float:
@@ -141,7 +141,7 @@ class _Ends:
             offset, drift = offset - a, drift - b
             if max(np.abs(a).max(), np.abs(a + b * self.time.max()).max()) < _SETTLED_NS:
                 break
-        # One clock of each part is right by definition: that of its first rank.
+        # The clock of each part's first rank is the reference.
         return offset - offset[self.part], drift - drift[self.part]
 
     def errors(self, offset: Float64, drift: Float64) -> Float64:
@@ -203,7 +203,7 @@ def _shared_by_hosts(
     for members in by_host.values():
         at = np.array(members)
         common, slope = float(np.median(offset[at])), float(np.median(drift[at]))
-        if ends.part[at[0]] in members:  # the part's own clock is right by definition
+        if ends.part[at[0]] in members:  # it contains the part's reference
             common, slope = 0.0, 0.0
         apart = np.maximum(
             np.abs(offset[at] - common),

@@ -53,11 +53,11 @@ class Kind(NamedTuple):
     """The properties that many collectives of a rank share."""
 
     name: str  # all_reduce, all_gather, ...
-    group: str  # the process group's name; "" where the trace does not say
-    members: tuple[int, ...]  # global ranks; () where the trace does not say
-    group_size: int  # NO_NUMBER where the trace does not say
+    group: str  # the process group's name; "" if unknown
+    members: tuple[int, ...]  # global ranks; () if unknown
+    group_size: int  # NO_NUMBER if unknown
     dtype: str
-    bytes: int  # the larger of input and output; NO_NUMBER where the trace does not say
+    bytes: int  # the larger of input and output; NO_NUMBER if unknown
     module: str
     pair: tuple[int, int]  # the ranks of a point-to-point call, else (NO_NUMBER, NO_NUMBER)
 
@@ -71,9 +71,9 @@ class Collectives:
     seq: NDArray[np.int64]  # NO_NUMBER where the trace has none
     start_ns: Int64
     end_ns: Int64
-    row: Int64  # of the slice by which it arrived
+    row: Int64  # the slice whose start is the arrival
     host_row: Int64  # of the host's slice, NO_SLICE without
-    is_open: Bool  # it was not done when the recording stopped
+    is_open: Bool  # unfinished when the recording stopped
     on_device: bool
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     group = np.array(
         [groups.setdefault((each.group, each.members, each.pair), len(groups)) for each in kinds]
     )[kind]
-    alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # without a number it is one by itself
+    alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # no number: on its own
     keys, code = np.unique(np.stack([group, seq, alone]), axis=1, return_inverse=True)
     code, count = code.reshape(-1), keys.shape[1]
     order = np.lexsort((slices.start_ns[rows], code))

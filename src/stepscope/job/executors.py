@@ -34,7 +34,7 @@ from stepscope.trace.plain import unpacked
 SMALL_BYTES = 8 << 20
 """A job whose files are smaller than this is read here: processes would take longer to start."""
 
-_IN_FLIGHT = 64  # tasks of Ray that are waited for at a time
+_IN_FLIGHT = 64  # concurrent tasks of Ray
 
 
 def reduced_by(

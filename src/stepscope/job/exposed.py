@@ -19,12 +19,12 @@ class ExposedTable(Table):
     """
 
     rank: Int64
-    device: tuple[str, ...]  # "host" where no kernel communicates
+    device: tuple[str, ...]  # "host" for communication without a kernel
     group: tuple[str, ...]
     module: tuple[str, ...]
     count: Int64
     communication_ns: Int64
-    overlap_ns: Int64  # beside compute
+    overlap_ns: Int64  # hidden by compute
     exposed_ns: Int64
 
 

@@ -17,12 +17,12 @@ from stepscope.trace.model import Bool, Int64, Trace
 class Overlap(NamedTuple):
     """Communication of a rank in ns, as unions of intervals."""
 
-    device: str  # "host" for what no kernel does
-    group: str  # "" where no group is named, ALL for the sum
+    device: str  # "host" for communication without a kernel
+    group: str  # "" for an unnamed group, ALL for the sum
     module: str  # ALL for all modules of the group
     calls: int
     communication_ns: int
-    overlap_ns: int  # beside compute
+    overlap_ns: int  # hidden by compute
 
     @property
     def exposed_ns(self) -> int:

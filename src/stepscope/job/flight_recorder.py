@@ -29,7 +29,7 @@ class Call:
     number: int
     name: str
     state: str  # scheduled, started, completed
-    place: str  # the innermost frame of the program
+    place: str  # the innermost frame outside torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Dump:
     path: str
     rank: int
     calls: tuple[Call, ...]
-    groups: dict[str, tuple[int, ...]]  # the ranks of each process group, where the dump tells
+    groups: dict[str, tuple[int, ...]]  # the ranks of each process group, if the dump has them
 
 
 @dataclass(frozen=True, slots=True)

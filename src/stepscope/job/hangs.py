@@ -22,9 +22,9 @@ class HangTable(Table):
     number: Int64
     step: Int64
     waiting: tuple[str, ...]  # ranks that arrived, as text: "0, 1, 3"
-    never_arrived: tuple[str, ...]  # ranks of the group that were recorded, but did not arrive
-    waited_ns: Int64  # by the first that arrived, until the recording stopped
-    last_reached: tuple[str, ...]  # what the ranks that never arrived had reached last
+    never_arrived: tuple[str, ...]  # recorded ranks of the group that did not arrive
+    waited_ns: Int64  # from the first arrival to the end of the recording
+    last_reached: tuple[str, ...]  # the last collective of the ranks that never arrived
 
 
 def hang_table(job: Job) -> HangTable:
@@ -37,7 +37,7 @@ def hang_table(job: Job) -> HangTable:
         kind = found.kinds[found.kind[i]]
         here = found.rows(i)
         arrived = {int(rank) for rank in found.rank[here]}
-        # Without a list of members only a group of all ranks can be missing one.
+        # Without a list of members, only the group of all ranks is known to miss one.
         members = {place[each] for each in kind.members if each in place}
         members = members or (set(place.values()) if not kind.group else arrived)
         came = int(found.arrived_ns[here].min())

@@ -27,7 +27,7 @@ class ImbalanceTable(Table):
     least_ns: Int64
     most_rank: Int64
     least_rank: Int64
-    imbalance: Float64  # the most over the mean, less 1: what evening out would save
+    imbalance: Float64  # maximum over mean, less 1: what a balanced load would save
 
 
 def imbalance_table(job: Job) -> ImbalanceTable:

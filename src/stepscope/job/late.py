@@ -23,10 +23,10 @@ LEAST_PASSING_SHARE = 0.2
 
 _CERTAIN = 4.0  # standard errors
 _FEWEST_STEPS = 4
-_MOST_STEPS = 0.5  # of the steps: the rank is late in more, and persistent
-_OUTLIER = 6.0  # times the spread of what ranks differ by
+_MOST_STEPS = 0.5  # share of steps above which a rank is persistently late
+_OUTLIER = 6.0  # in spreads of the differences between ranks
 _FEWEST_TIMES = 2
-_MOSTLY_MINE = 0.6  # of the late steps are this rank's: else it is noise that hits everybody
+_MOSTLY_MINE = 0.6  # share of late steps that one rank must cause: otherwise it is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Straggler:
     rank: int
     host: str
     is_persistent: bool
-    delay_ns: float  # beyond the median rank: in an average step, or in the steps concerned
+    delay_ns: float  # behind the median rank: in an average step, or in the late steps
     share: float  # of a step
-    steps: tuple[int, ...]  # of the job: those in which it is late
+    steps: tuple[int, ...]  # the job's steps in which it is late
     of_steps: int  # how many were looked at
-    every: int  # it is late in every n-th step; 0 without such an order
-    saves_ns: float  # of an average step, if it were like the median rank
+    every: int  # n if every n-th step is late, else 0
+    saves_ns: float  # what an average step saves if it equals the median rank
 
     @property
     def words(self) -> str:
@@ -57,14 +57,14 @@ def step_delays(job: Job) -> Float64:
     delays = np.zeros((len(job), len(job.steps)))
     if not len(job.steps):
         return delays
-    if not len(found):  # ranks that never meet are compared by how long they take
+    if not len(found):  # ranks without meetings are compared by duration
         own = np.nan_to_num(job.own_ns)
         return np.maximum(own - _middle(own), 0)
     late = lateness(found)
     step = found.step[found.meeting]
     at = np.minimum(np.searchsorted(job.steps, step), len(job.steps) - 1)
     inside = job.steps[at] == step
-    # A rank is as late as it has become by then: what it loses and makes good is no delay.
+    # Time that a rank loses and makes up before the meeting is no delay.
     gained = np.where(late.gained_ns > job.residual_ns, late.gained_ns, 0)
     cell = found.rank[inside].astype(np.int64) * len(job.steps) + at[inside]
     sums = np.bincount(cell, gained[inside], delays.size).astype(np.float64)
@@ -108,7 +108,7 @@ def stragglers(job: Job) -> list[Straggler]:
 
 
 def _worth_a_look(job: Job) -> int:
-    return max(len(job) // 2, 1)  # the median rank is the measure: at most half can be late
+    return max(len(job) // 2, 1)  # the median is the reference: at most half can be late
 
 
 def _middle(delays: Float64) -> Float64:
@@ -127,7 +127,7 @@ def _persistent(
     which = np.flatnonzero(own > least)
     if mean < least or len(which) < _MOST_STEPS * len(own):
         return None
-    if len(own) < _FEWEST_STEPS:  # nothing to learn the noise from but the other ranks
+    if len(own) < _FEWEST_STEPS:  # too few steps: the other ranks define the noise
         usual = float(np.max(others.mean(axis=1))) if len(others) else 0.0
         return (True, which) if mean > 3 * usual else None
     middle = float(np.median(own))
@@ -151,7 +151,7 @@ def _passing(
     which = np.flatnonzero(late[rank] & alike[rank])
     if len(which) < _MOSTLY_MINE * (late & alike).any(axis=0).sum():
         return None
-    # The job was slower in those steps, too: else nobody had to wait.
+    # The job must be slower in those steps, too: otherwise nobody waited.
     others = np.setdiff1d(np.arange(beyond.shape[1]), which)
     if len(others) and np.median(step_ns[which]) < np.median(step_ns[others]) + least / 2:
         return None

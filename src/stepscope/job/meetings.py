@@ -32,14 +32,14 @@ class Meetings:
 
     kinds: tuple[Kind, ...]
     kind: Int32  # of each meeting: index of ``kinds``
-    number: Int64  # the sequence number; without, which one of its name and step it is
+    number: Int64  # the sequence number, else the index among those of its name and step
     step: Int64  # the job's step that it is in, NO_STEP without
     first: Int64  # its first row; one more value at the end
     rank: Int32  # of each row: index of the job's ranks
     arrived_ns: Int64  # of each row, on the job's clock
     done_ns: Int64
-    waited_ns: NDArray[np.float32]  # until it was done nothing else ran for so long
-    is_open: Bool  # it was not done when the recording stopped
+    waited_ns: NDArray[np.float32]  # how long nothing else ran before it was done
+    is_open: Bool  # unfinished when the recording stopped
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -269,7 +269,7 @@ def _by_meeting(found: _Rows) -> tuple[Int64, Bool]:
     order = np.lexsort((found["number"], found["group"]))
     same = _repeats(found["group"][order])
     same &= _repeats(found["number"][order])
-    once = ~(same & _repeats(found["rank"][order]))  # a second one with the same number is left out
+    once = ~(same & _repeats(found["rank"][order]))  # duplicates of a number are left out
     return order[once], ~same[once]
 
 

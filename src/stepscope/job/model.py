@@ -44,11 +44,11 @@ class Job:
     folder: str
     ranks: tuple[RankSummary, ...]  # ascending
     left_out: tuple[LeftOut, ...]
-    missing: tuple[int, ...]  # ranks of the world of which there is no usable file
+    missing: tuple[int, ...]  # ranks without a usable file
     world_size: int
     meetings: Meetings  # on the job's clock
     clocks: Clocks
-    step_numbers: tuple[Int64, ...]  # of each rank's steps: the job's
+    step_numbers: tuple[Int64, ...]  # the job's number of each rank's steps
 
     def __len__(self) -> int:
         """Return the number of ranks."""

@@ -20,7 +20,7 @@ class CriticalPath(Table):
     """One row per segment of the path; segments follow each other in time."""
 
     rank: Int64
-    what: tuple[str, ...]  # WORK, or the collective that is under way
+    what: tuple[str, ...]  # WORK, or the collective in progress
     start_ns: Int64  # on the job's clock
     duration_ns: Int64
 

@@ -42,11 +42,11 @@ class Chains:
 
     first: Int64  # of each rank: its first point; one more value at the end
     meeting: Int64  # of each point
-    is_wait: Bool  # it waits for the meeting's end; else it arrives
-    own_ns: Int64  # work since the point before
+    is_wait: Bool  # the point waits for the meeting's end; otherwise it is an arrival
+    own_ns: Int64  # work since the previous point
     lag_ns: Int64  # of a wait: from the last arrival to the end, for this rank
-    begin_ns: Int64  # of each rank: when its first point was
-    arrivals: Int64  # of each meeting: how many arrive
+    begin_ns: Int64  # the time of each rank's first point
+    arrivals: Int64  # the number of arrivals at each meeting
     steps: int
 
     def __len__(self) -> int:
@@ -119,7 +119,7 @@ def replayed(chains: Chains) -> tuple[Int64, Int64]:
     parked: dict[int, list[int]] = {}
     ready = list(range(len(at)))
     while ready or parked:
-        if not ready:  # the recording has a circle: somebody has to go on
+        if not ready:  # the recording has a cycle, which one point must break
             blocked = min(parked)
             missing[blocked] = 0
             ready = parked.pop(blocked)

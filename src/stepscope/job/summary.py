@@ -32,15 +32,15 @@ class RankSummary:
     path: str
     problem: str = ""
     rank: int | None = None
-    rank_by_name: bool = False  # the file does not say; its name does
+    rank_by_name: bool = False  # the rank comes from the file's name
     world_size: int | None = None
     host: str = ""
     pid: int = 0
-    run: str = ""  # the same text in all ranks of a run; "" where the file does not say
+    run: str = ""  # equal in all ranks of a run; "" if unknown
     producer: str = ""
     events: int = 0
     lost: int = 0
-    is_ring: bool = False  # what is lost fell off: only the last of it was to be kept
+    is_ring: bool = False  # losses fell off a ring, as the user asked
     start_ns: int = 0  # on the rank's own clock
     end_ns: int = 0
     wall_offset_ns: int = 0
@@ -66,7 +66,7 @@ def summarize(path: str) -> RankSummary:
     except StepscopeError as error:
         reason = getattr(error, "reason", "") or str(error)
         return RankSummary(path, problem=reason, rank=rank_in_name(path), rank_by_name=True)
-    except Exception as error:  # one bad file must not end a job of a thousand
+    except Exception as error:  # one bad file must not fail a job of a thousand
         return RankSummary(
             path, problem=f"cannot be read: {type(error).__name__}: {error}",
             rank=rank_in_name(path), rank_by_name=True,

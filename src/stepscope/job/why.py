@@ -28,11 +28,11 @@ EXPLAINS = 0.3
 
 _OF_OPERATORS = tuple(cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
 _GENERAL = frozenset({*_OF_OPERATORS, Cause.OTHER.words, "own work", "device idle"})
-_GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
+_GENERAL_COUNTS = 0.5  # a general reason ranks lower unless it explains this much more
 _OF_MACHINE = frozenset({"contention", "slow-operators"})
 _MORE_CALLS = 1.05
-_CONTENTION = 0.25  # of the excess, waiting for a core: then the cores are the reason
-_MOST_PEERS = 64  # that a rank is compared with: enough for a median
+_CONTENTION = 0.25  # share of the excess: above it, waiting for cores is the reason
+_MOST_PEERS = 64  # enough for a median
 _IDS = {
     Cause.DATA_LOADING.words: "data-loading",
     Cause.COLLECTION.words: "garbage-collection",
@@ -54,8 +54,8 @@ class Reason:
     id: str
     what: str  # in a few words: "garbage collection"
     text: str  # a sentence's end, with the numbers
-    own_ns: float  # a step, of the late rank
-    usual_ns: float  # a step, of the middle of the others
+    own_ns: float  # per step, on the late rank
+    usual_ns: float  # per step, on the median of the others
     place: str = ""  # the line: ``load (train.py:12)``
 
     @property

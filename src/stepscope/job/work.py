@@ -56,18 +56,18 @@ class StepWork:
     """A rank's steps and its work in them, a value or column per step."""
 
     unit: str  # "step", "request" or "run"
-    how: str  # what makes a step
+    how: str  # how steps were recognised
     by_marks: bool  # their numbers are the program's own
     number: Int64
     start_ns: Int64
     end_ns: Int64
     is_steady: Bool
-    exposed_ns: Int64  # communication during which nothing is computed
-    causes: StepRows  # of the own time; calls are 0
+    exposed_ns: Int64  # communication without overlapping compute
+    causes: StepRows  # by cause of the own time; calls are 0
     lines: StepRows  # of the program; names are ``cause|place``
     operators: StepRows
     kernels: StepRows
-    ready_ns: Float32  # the step's thread could run, but other threads had all cores
+    ready_ns: Float32  # the step's thread was ready, but other threads had all cores
 
     def __len__(self) -> int:
         return len(self.number)
@@ -90,7 +90,7 @@ def step_work(trace: Trace, exposed: Intervals) -> StepWork:
     return StepWork(
         unit=steps.unit,
         how=steps.by.value,
-        # A program may number its steps anew: then they are told apart by their order.
+        # A program may restart its step numbers: then the order identifies steps.
         by_marks=steps.by is StepsBy.MARKS and len(np.unique(steps.number)) == len(steps),
         number=steps.number.astype(np.int64),
         start_ns=start_ns,
@@ -213,7 +213,7 @@ def _of_parts(trace: Trace, own_ns: Int64) -> StepRows:
 def _operators(trace: Trace, in_step: _Finder) -> StepRows:
     slices = trace.slices
     counted = np.isin(slices.kind, _COUNTED) & (slices.flags & SliceFlags.ASYNC == 0)
-    # A rank waits the less in collectives the later it comes: that is no work of its own.
+    # A late rank waits less in collectives, which is not work of its own.
     counted &= host_parts(trace) != Part.COMMUNICATION
     asks = ids_where(slices.name, trace.strings, lambda n: DRIVER_ALLOCATION.search(n) is not None)
     if len(asks):

@@ -113,7 +113,7 @@ class Edits:
             self.replace(start, end, "")
             return
         rest = self._source[end : self._line_ends[self.line_of(end)]]
-        end += len(rest) - len(rest.lstrip())  # a comment takes its place
+        end += len(rest) - len(rest.lstrip())  # a comment replaces the whole line
         self.replace(start, end, "")
         self._removed_alone[self.line_of(end)] = start, end
 
@@ -145,7 +145,7 @@ class Edits:
         return not before and (not after or after.startswith(b"#"))
 
     def apply(self) -> str:
-        # An edit within another one is dropped: its text is replaced.
+        # An edit inside another one is dropped with the replaced text.
         pieces = [
             (*span, 0, text)
             for span, text in self._replacements.items()

@@ -42,7 +42,7 @@ class Imports:
         if imported.reach is not Reach.MODULE:
             self._kept.add(imported)
             return
-        # The module's name is the other module's from now on: this one goes by its full name.
+        # The other module takes the name, so this one needs its full name.
         text = _join(reference.dialect.module, reference.name)
         node = reference.node.value if reference.member else reference.node
         self._edits.replace(self._parsed.start(node), self._parsed.end(node), text)
@@ -118,7 +118,7 @@ class Imports:
                 continue
             if other.path == module and not other.is_plain:
                 return other.local
-            # A framework's package brings its profiler along.
+            # Importing a framework imports its profiler.
             package = module.partition(".")[0]
             if other.is_plain and (other.loads == module or other.loads == package != "stepscope"):
                 return module
@@ -145,7 +145,7 @@ class Imports:
         )
         new = self._import_text(self._module_text(imported))
         if others and not bound_elsewhere:
-            # The rest of the program uses what this statement imported.
+            # The rest of the program still uses this import.
             is_ours = imported.local == "stepscope"
             keep = imported.loads if is_ours else imported.local
             self._edits.replace(parsed.start(name), parsed.end(name), keep)
@@ -191,7 +191,7 @@ class Imports:
         if imported.reach is Reach.MODULE:
             return ""
         if name is None:
-            # Its uses, where there were any, are gone and remarked on.
+            # Its uses were removed, with a remark.
             if not imported.uses:
                 end = self._parsed.end(imported.alias)
                 self._edits.remark_missing(end, imported.local, self._target.module)
@@ -214,7 +214,7 @@ class Imports:
             else:
                 removed.add(index)
         if last is None:
-            # Only what is new is left: it takes the first one's place.
+            # Only new names are left, which replace the first old one.
             first = statement.names[0]
             edits.replace(parsed.start(first), parsed.end(first), todo.pop(0))
             last = 0

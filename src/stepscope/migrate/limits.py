@@ -102,7 +102,7 @@ class Limits:
         elif target is TORCH and source.vocabulary == "paddle":
             self._mark_second_exports()
 
-    # Paddle's one Profiler at a time.
+    # Paddle allows one Profiler at a time.
 
     def _make_room(self, made: Made, before: list[Made]) -> None:
         here = [each for each in before if each.function is made.function and each.name]
@@ -169,7 +169,7 @@ class Limits:
     def _mark(self, made: Made, text: str) -> None:
         self._edits.remark(self._parsed.end(made.call.func), text)
 
-    # torch's one saving of a trace.
+    # torch saves a trace once.
 
     def _mark_second_exports(self) -> None:
         handled = {made.reference for made in self._constructed if self._has_handler(made.call)}

@@ -80,12 +80,12 @@ class Direction:
     names: Mapping[str, str]
     # An enum's members, by the name that the enum has in the source.
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # ... and those that are something else than a member there.
+    # ... and those whose counterpart is no member.
     literals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     parameters: Mapping[str, Parameters] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=dict)
     missing_methods: frozenset[str] = frozenset()
-    # Parameters of callables that are otherwise the same.
+    # Renamed parameters of callables that have the same name.
     missing_parameters: Mapping[str, frozenset[str]] = field(default_factory=dict)
     approximations: Mapping[str, str] = field(default_factory=dict)
 

@@ -123,7 +123,7 @@ class Methods:
         name = node.attr.value
         self._conversion.missing(call or node, name)
         if name == "step_info" and call is not None:
-            # Quotes within an f-string are a matter of the Python that runs it.
+            # Whether quotes may nest in an f-string depends on the Python version.
             is_quoted = any(isinstance(a, cst.FormattedString) for a in parsed.ancestors(call))
             edits.replace(parsed.start(call), parsed.end(call), "str()" if is_quoted else '""')
             return

@@ -15,7 +15,7 @@ from stepscope.errors import StepscopeError
 from stepscope.migrate.edits import Item
 
 _TOO_DEEP = "line 1: the code is nested too deeply to be parsed"
-_DEEPEST = 1_000  # levels of nesting; more than Python's own recursion allows to walk
+_DEEPEST = 1_000  # levels of nesting; deeper trees exceed Python's recursion limit
 _PROVIDERS: Any = (
     metadata.ScopeProvider,
     metadata.ByteSpanPositionProvider,
@@ -36,14 +36,14 @@ class Parsed:
         _check(text)
         try:
             wrapper = metadata.MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-            # All at once, for one walk through the tree.
+            # All together need one walk through the tree.
             known: Any = wrapper.resolve_many(_PROVIDERS)
         except cst.ParserSyntaxError as error:
             raise ProgramError(
                 f"line {error.raw_line}: libcst does not know this syntax"
             ) from error
         except (RecursionError, KeyError):
-            # Out of stack, the walk also stumbles over the places that it did not note any more;
+            # Without stack, the walk also fails at places that it did not record;
             # that error names whole trees, so it must not be shown.
             raise ProgramError(_TOO_DEEP) from None
         self.module = wrapper.module

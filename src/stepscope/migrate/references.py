@@ -16,9 +16,9 @@ from stepscope.migrate.parsed import Parsed, dotted
 class Reach(Enum):
     """How an imported name leads to a profiler's."""
 
-    MEMBER = auto()  # it is one of them
-    MODULE = auto()  # it stands for the module that has them
-    PARENT = auto()  # it is a package that the module is in: torch of torch.profiler
+    MEMBER = auto()  # the name is a member
+    MODULE = auto()  # the name is the module with the members
+    PARENT = auto()  # the name is a parent package: torch of torch.profiler
 
 
 @dataclass(eq=False)
@@ -80,7 +80,7 @@ def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
         ]
         for imported in candidates:
             imported.uses.append(node)
-        # import torch and import torch.profiler bind the same name: the second is the nearer.
+        # `import torch` and `import torch.profiler` bind one name: prefer the second.
         for imported in sorted(candidates, key=lambda one: -len(one.loads)):
             reference = _reference(parsed, node, imported)
             if reference is not None:
@@ -105,7 +105,7 @@ _OLDER = {"torch": "torch.autograd.profiler"}
 def find_other_uses(parsed: Parsed, imports: list[Imported], source: Dialect) -> list[OtherUse]:
     """Return the uses of a dialect's modules that ``find_references`` leaves alone."""
     if source.module not in ("torch.profiler", "paddle.profiler"):
-        return []  # what else is in stepscope is no profiler code
+        return []  # other parts of stepscope are not profiler code
     found = {}
     for imported in imports:
         for root in imported.uses:
@@ -186,7 +186,7 @@ def _reference(parsed: Parsed, root: Any, imported: Imported) -> Reference | Non
     if dialect is None:
         return None
     if not rest:
-        # A bare `stepscope` says nothing about what is used of it.
+        # A bare `stepscope` does not tell which members are used.
         is_package = imported.is_plain and len(chain) == 1
         return None if is_package else Reference(chain[-1], imported, dialect, "")
     if rest[0] not in dialect.names:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @QUERIES.register
 def _run_sql(traces: Mapping[str, Trace], query: str, engine: str) -> polars.DataFrame:
-    # Data frames take longer to import than many a trace to read: only for those who ask.
+    # Importing data frames takes longer than reading many traces.
     from stepscope.query.engine import run_sql
 
     return run_sql(traces, query, engine)

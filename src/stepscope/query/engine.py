@@ -27,7 +27,7 @@ _DUCKDB_CONFIG = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
-    "lock_configuration": "true",  # or the query could undo the others
+    "lock_configuration": "true",  # or the query could undo the settings above
 }
 
 
@@ -80,7 +80,7 @@ def _in_polars(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
         pl.exceptions.SchemaError,
         pl.exceptions.ComputeError,
     ):
-        pass  # LIKE and the functions of texts do not take categories
+        pass  # LIKE and text functions reject categories
     except pl.exceptions.PolarsError as error:
         raise _explained(error, frames) from None
     texts = pl.col(*_TEXTS).cast(pl.String)

@@ -40,7 +40,7 @@ def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     rows = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
     base = slices_frame(trace, only=_OP_BASE)[rows]
     shapes, types = _inputs(trace, rows)
-    launched = np.zeros(len(slices) + 1, np.int64)  # the last is for NO_SLICE
+    launched = np.zeros(len(slices) + 1, np.int64)  # the last entry is for NO_SLICE
     work = device_work(trace)
     if len(work):
         np.add.at(launched, work.operator[work.rows], work.duration_ns)

@@ -30,7 +30,7 @@ from stepscope.report.sections.memory import add_memory
 from stepscope.trace.keys import EVENT_INDEX, FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import Trace
 
-Folders = Mapping[str, Traversable | Path]  # by the first part of their modules' names
+Folders = Mapping[str, Traversable | Path]  # by module prefix
 
 MOST_SHARED = 4_000_000
 """Of more slices, what sections have in common is computed anew, or it would fill the memory."""
@@ -43,8 +43,8 @@ _NUMBERS = frozenset(
     }
 )
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-_PREFIX = "stepscope"  # of our modules' names in the page's import map
-_BASE64_AT_ONCE = 3 << 20  # a multiple of 3: the pieces join
+_PREFIX = "stepscope"  # of our modules in the page's import map
+_BASE64_AT_ONCE = 3 << 20  # a multiple of 3, so that pieces have no padding
 
 
 def export_html(
@@ -65,14 +65,14 @@ def export_html(
     """
     tell = progress or (lambda _done, _all: None)
     title = title or _title(trace)
-    trace = reported(trace)  # once, for all sections: it is another Trace then
+    trace = reported(trace)  # once, since all sections share analyses by Trace
     detail = detail_of(trace, most_slices)
     if isinstance(source, bool):
         source = program_folders() if source else ()
     payload = Payload(detail, with_code=bool(source), code_from=source)
     payload.add_value("left_out", detail.left_out)
     pages = tuple(PAGES)
-    # What is by slice comes first: then the slices that the page holds are needed no more.
+    # Sections by slice come first: after them, the page's slices are freed.
     work: list[Section] = [add_events, *(page.section for page in pages if page.by_slice)]
     whole_from = len(work)
     work += [page.section for page in pages if not page.by_slice]
@@ -99,7 +99,7 @@ def reported(trace: Trace) -> Trace:
     """
     trace = with_memory(trace)
     marks = trace.marks
-    # The sections take arrows from correlations and sequences, and memory from its table.
+    # Sections read flows from correlations and sequences, and memory from its table.
     spare = np.isin(marks.phase, [ord(letter) for letter in "stf"])
     if len(trace.memory):
         words = trace.strings.ids_of([MEMORY_NAME])

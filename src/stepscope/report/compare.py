@@ -25,8 +25,8 @@ from stepscope.trace.table import Remap
 from stepscope.units import duration_text
 
 _ROWS = 10
-_MOST_ROWS = 500  # of a table of the page; the others are one row
-_MOST_SLICES = 200_000  # of one step: a longer one is shown by its first
+_MOST_ROWS = 500  # rows of a table of the page; the others are summed
+_MOST_SLICES = 200_000  # slices of one step: the first ones of a longer step
 
 PAGES = (
     Page("stepscope/diff/overview.js", lambda _trace, _payload: None),
@@ -150,7 +150,7 @@ def _cut(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     kept[np.flatnonzero(kept)[_MOST_SLICES:]] = False
     place = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[:-1]
     taken = slices.take(kept).remap(Remap(slice=place))
-    # Those whose callers began before it are the outermost now.
+    # Slices whose callers began earlier become outermost.
     top = taken.depth.copy()
     inner = np.flatnonzero(taken.parent >= 0)
     for row in inner.tolist():

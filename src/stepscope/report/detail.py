@@ -14,16 +14,16 @@ from stepscope.trace.table import Remap
 MOST_SLICES = 3_000_000
 """Browsers take long to open a page with more."""
 
-_MOMENTS = 4_096  # into which the recorded time is divided: more than a screen has pixels
-_A_MOMENT = 8  # slices of a track at least, or there are fewer moments
+_MOMENTS = 4_096  # time slots of the recording: more than a screen has pixels
+_A_MOMENT = 8  # slices per track and slot at least, or there are fewer slots
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
     """The slices that a page shows; its sums are those of the whole trace."""
 
-    trace: Trace  # with the slices that the page holds
-    row_in_page: Int64 | None  # of each slice of the whole trace; None: they are all there
+    trace: Trace  # the page's slices
+    row_in_page: Int64 | None  # of each slice of the whole trace; None if none is left out
     left_out: int
 
     def page_rows(self, rows: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -50,7 +50,7 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
 
 def _kept(slices: Slices, most: int) -> Bool:
     kept: Bool = slices.kind == SliceKind.STEP
-    kept[0] = True  # the page's first moment is the trace's
+    kept[0] = True  # the page begins where the trace does
     others = np.flatnonzero(~kept)
     room = max(most - int(kept.sum()), 0)
     start_ns = slices.start_ns[others] - slices.start_ns[0]
@@ -60,7 +60,7 @@ def _kept(slices: Slices, most: int) -> Bool:
     order = np.lexsort((-slices.duration_ns[others], group))
     counts = np.bincount(group)
     firsts = np.cumsum(counts) - counts
-    rank = np.arange(len(others)) - np.repeat(firsts, counts)  # by duration, in its group
+    rank = np.arange(len(others)) - np.repeat(firsts, counts)  # by duration, in the group
     deepest = _deepest(counts, room)
     kept[others[order[rank < deepest]]] = True
     return kept
@@ -83,7 +83,7 @@ def _places(parent: NDArray[np.int32], kept: Bool) -> Int64:
     nowhere = len(kept)
     holder = np.where(kept, np.arange(nowhere), np.where(parent == NO_PARENT, nowhere, parent))
     holder = np.append(holder, nowhere)
-    while True:  # each round doubles how far up it reaches
+    while True:  # each round doubles the distance to the ancestor
         above = holder[holder]
         if np.array_equal(above, holder):
             break

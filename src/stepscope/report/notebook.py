@@ -42,7 +42,7 @@ def report_link_html(report: Path | None) -> str:
         return f"<div>{_escaped('export_html(path) writes the whole report.')}</div>"
     if not report.exists():
         return ""
-    # A notebook's page is served from its folder: what lies below it has a relative address.
+    # A notebook is served from its folder, so files below have relative addresses.
     below = report.is_relative_to(Path.cwd())
     address = quote(str(report.relative_to(Path.cwd()))) if below else report.as_uri()
     name = _escaped(str(report))
@@ -126,5 +126,5 @@ def _short(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    # What is no Unicode cannot be sent to a browser.
+    # Lone surrogates cannot be sent to a browser.
     return html.escape(text.encode("utf-8", "replace").decode())

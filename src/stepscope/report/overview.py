@@ -34,7 +34,7 @@ class TopRow:
 
     name: str
     count: float
-    self_ns: float  # without what it calls; the whole of a kernel
+    self_ns: float  # self time; all time of a kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class MemoryPeak:
     device: str
     bytes: int
     time_ns: int  # on the trace's clock
-    where: str  # the operator that asked for the last of it, "" where the trace does not say
+    where: str  # the operator that allocated last, "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Overview:
     threads: int
     streams: int
     window_ns: int
-    overhead_ns: int  # what recording cost in all, as calibrated; 0: unknown
+    overhead_ns: int  # calibrated cost of the whole recording; 0 if unknown
     event_overhead_ns: float
-    busy_ns: int  # of all devices together: what the kernels' shares are of
-    operators: tuple[TopRow, ...]  # of an average steady step; without steps, of the run
+    busy_ns: int  # of all devices: the total of the kernels' shares
+    operators: tuple[TopRow, ...]  # of an average steady step, or of a run without steps
     kernels: tuple[TopRow, ...]
     devices: tuple[Device, ...]
     peaks: tuple[MemoryPeak, ...]

@@ -54,7 +54,7 @@ class Payload:
         """
         stored, codec = np.asarray(values), "plain"
         if ascending and len(stored):
-            if stored.dtype.kind == "u":  # its differences would wrap around
+            if stored.dtype.kind == "u":  # unsigned differences would wrap around
                 stored = stored.astype(np.int64)
             stored, codec = np.diff(stored, prepend=stored[:1] * 0), "sums"
         stored = _narrowest(stored)
@@ -65,7 +65,7 @@ class Payload:
             "offset": self._size,
             "codec": codec,
         }
-        # The bytes of the same rank side by side: high bytes are alike, and compress to nothing.
+        # Bytes of equal significance are adjacent: high bytes are alike and compress well.
         planes = stored.view(np.uint8).reshape(len(stored), -1).T if len(stored) else stored
         self._add(np.ascontiguousarray(planes).tobytes())
 

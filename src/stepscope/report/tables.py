@@ -38,7 +38,7 @@ def add_table(payload: Payload, name: str, columns: Columns) -> None:
 
 def add_texts(payload: Payload, name: str, texts: Sequence[str]) -> None:
     """Add texts as ``name.texts``, their bytes, and ``name.ends``, where each of them ends."""
-    # Half a character, which a JSON escape may hold, has no bytes.
+    # A lone surrogate, which a JSON escape may spell, cannot be encoded.
     encoded = [text.encode("utf-8", "replace") for text in texts]
     payload.add_column(f"{name}.texts", np.frombuffer(b"".join(encoded), np.uint8))
     payload.add_column(f"{name}.ends", np.cumsum([len(text) for text in encoded] or [0]))

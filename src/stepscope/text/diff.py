@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.compare.model import GONE, NEW, SAME, Diff, DiffTable, Quantity, Row, signed
+from stepscope.analysis.compare.side import Side
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, cut, markdown, printable, text_lines
 from stepscope.units import count_text, duration_text, size_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.compare.side import Side
 
 ROWS = 10
 """Of each table, unless more are asked for."""
 
 _FIGURES = 60  # the width of the columns beside the name
 _NARROWEST_NAME = 24
-_LEAST_SHARE = 0.001  # of a step: rows that changed less are summed up as the rest
+_LEAST_SHARE = 0.001  # of a step: rows that changed less are summed
 
 
 def diff_text(found: Diff, row_limit: int = ROWS, width: int = 120) -> str:
@@ -54,7 +51,7 @@ def shown_tables(found: Diff) -> list[DiffTable]:
     shown = []
     for table in found.tables:
         if table.by == "operator" and not any(row.module for row in found.rows):
-            continue  # it has the same rows as that of all work
+            continue  # it repeats the table of all work
         if len(table.rows) > 1 or table.by == "work":
             shown.append(table)
     return shown

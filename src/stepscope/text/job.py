@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from stepscope.job.answer import JobAnswer, RankRow
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text
-
-if TYPE_CHECKING:
-    from stepscope.job.answer import JobAnswer, RankRow
 
 _LONGEST_HOST = 24
 

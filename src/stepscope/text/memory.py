@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from stepscope.analysis.memory.peak import Holder, PeakMemory
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import percent_text, size_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.memory.peak import Holder, PeakMemory
 
 _NAME_WIDTH = 60
 

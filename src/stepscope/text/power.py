@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from stepscope.analysis.device.counters import CounterMean
+from stepscope.analysis.device.power import DevicePower
 from stepscope.text.layout import Column, text_lines
 from stepscope.units import percent_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.counters import CounterMean
-    from stepscope.analysis.device.power import DevicePower
 
 _WORTH_TELLING = 0.005
 """Share of the time in which clocks were held down, from which on that is said."""

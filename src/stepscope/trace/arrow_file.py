@@ -22,13 +22,13 @@ _CONTINUATION = 0xFFFFFFFF
 _BLOCK, _NODE, _BUFFER = "<qi4xq", "<qq", "<qq"
 _ALIGNMENT = 8
 _PADDING = 64  # a buffer may be longer than its values by less than this
-_UNCOMPRESSED = -1  # said in place of a length
+_UNCOMPRESSED = -1  # stands in place of a length
 _MOST_ROWS = 1 << 40
 _EXTENSION = b"ARROW:extension:"
 
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # kinds of messages
 _INT, _FLOAT, _BOOL, _DATE, _TIME, _TIMESTAMP, _DURATION = 2, 3, 6, 8, 9, 10, 18
-_VIEWS = (23, 24)  # of bytes, of texts
+_VIEWS = (23, 24)  # views of bytes, of texts
 _BITS = (8, 16, 32, 64, 128)
 _DATE_BYTES = (4, 8)  # by its unit: days, milliseconds
 _FLOAT_BYTES = (2, 4, 8)  # by its precision
@@ -52,8 +52,8 @@ class _Column:
     """The buffers of a column's values; the validity buffer comes first."""
 
     fixed_bits: int = 0
-    offset_bytes: int = 0  # of a column of texts, whose bytes are a buffer of their own
-    is_view: bool = False  # texts lie in as many buffers as each batch says
+    offset_bytes: int = 0  # of a column of texts, whose bytes have their own buffer
+    is_view: bool = False  # each batch tells the number of text buffers
     dictionary: int | None = None
 
 
@@ -112,7 +112,7 @@ class _Table:
         return range(start + 4, end, size)
 
     def _read(self, form: str, at: int) -> int:
-        if at < 0:  # struct would count from the end
+        if at < 0:  # struct would index from the end
             raise ArrowFileError("an offset leads before its message")
         return int(struct.unpack_from(form, self._data, at)[0])
 
@@ -219,7 +219,7 @@ def _part(data: memoryview, block: tuple[int, ...], kind: int) -> _Part:
     offset, metadata_bytes, body_bytes = block
     mark, length = struct.unpack_from("<II", data, offset)
     start = offset + 8
-    if mark != _CONTINUATION:  # files of before 2019 have the length alone
+    if mark != _CONTINUATION:  # files from before 2019 lack the mark
         length, start = mark, offset + 4
     end = offset + metadata_bytes
     if start + length > end:

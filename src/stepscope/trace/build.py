@@ -47,7 +47,7 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     parent, depth, self_ns, overlaps, _ = nesting
     if overlaps:
         info = replace(info, anomalies={**info.anomalies, "overlapping slices": overlaps})
-    # Devices do many things at once: work that overlaps on a stream keeps all its time.
+    # Devices run work concurrently: overlapping work on a stream keeps all its time.
     self_ns = np.where(np.isin(kind, WORK_KINDS), slices.duration_ns, self_ns)
     slices = replace(
         slices,

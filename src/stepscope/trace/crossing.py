@@ -33,7 +33,7 @@ ROUNDING_NS = 2_000
 MOST_OWN_OPERATORS = 16
 """A collective copies and casts its tensors; who runs more inside it has gone on with the work."""
 
-# A range begins and ends inside the calls that do so: those cross it always.
+# The calls that begin or end a range always cross it.
 _BEGIN_OR_END = re.compile(r"_record_function_e(nter|xit)|__(enter|exit)__")
 _CALLS = (SliceKind.OPERATOR, SliceKind.RUNTIME)
 _ON_THREADS = (*_CALLS, SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE, SliceKind.PYTHON)

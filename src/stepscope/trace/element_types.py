@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class ElementType(NamedTuple):
-    name: str  # NumPy's, and that of the frameworks
+    name: str  # the name in NumPy and in frameworks
     bytes: int
-    kineto: str  # what torch calls it in the arguments of a collective
+    kineto: str  # torch's name in the arguments of a collective
 
     @property
     def is_integer(self) -> bool:

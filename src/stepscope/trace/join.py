@@ -12,9 +12,11 @@ import numpy as np
 from stepscope import _native
 from stepscope.trace.model import Trace
 from stepscope.trace.schema import NO_THREAD, TABLES, Captured, Losses, Stacks
-from stepscope.trace.stack_tree import StackTree
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Remap
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Slices, TraceInfo, Track
     from stepscope.trace.table import Table, UInt32
 
-_NUMBERS_OF_A_PROCESS = 1 << 32  # frameworks number threads and launches anew in each
-_MOST = 1 << 62  # a number that is not counted may be any of 64 bits
+_NUMBERS_OF_A_PROCESS = 1 << 32  # every process has its own numbers of threads and launches
+_MOST = 1 << 62  # arbitrary numbers may use all 64 bits
 _OF_ONE_PROCESS = ("memory", "owners", "held")
 
 _EVENTS = {name: table for name, table in TABLES.items() if table is not Stacks}
@@ -34,7 +36,7 @@ class _Common:
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {"": 0}
-        self._stacks = StackTree()
+        self._stacks = _StackTree()
         self._tracks: dict[tuple[str, str], Track] = {}
 
     def add(self, captured: Captured) -> Remap:
@@ -190,3 +192,22 @@ def _first_of(mappings: Iterable[Any]) -> dict[str, Any]:
 def _losses(losses: Sequence[Losses]) -> Losses:
     lost = [each for each in losses if each.events]
     return replace(lost[0], events=sum(each.events for each in lost)) if lost else Losses()
+
+
+class _StackTree:
+    """Collects distinct stacks."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], int] = {(0, 0): 0}  # by parent and frame
+
+    def add(self, stacks: Stacks, text: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the new row of each row of ``stacks``."""
+        row_of = np.zeros(len(stacks), np.uint32)
+        for row in range(1, len(stacks)):
+            key = (int(row_of[stacks.parent[row]]), int(text[stacks.frame[row]]))
+            row_of[row] = self._rows.setdefault(key, len(self._rows))
+        return row_of
+
+    def table(self) -> Stacks:
+        pairs = np.array(list(self._rows), np.uint32)
+        return Stacks(pairs[:, 0], pairs[:, 1])

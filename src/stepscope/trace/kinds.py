@@ -85,7 +85,7 @@ class ThreadState(IntEnum):
     PYTHON = 0  # running Python code
     NATIVE = 1  # running native code: a function written in C, an operator
     GIL = 2  # waiting for the GIL
-    BLOCKED = 3  # waiting for something else: see WaitReason
+    BLOCKED = 3  # waiting for anything else: see WaitReason
     READY = 4  # could run, but other threads have all cores
 
 
@@ -103,7 +103,7 @@ class WaitReason(IntEnum):
     SOCKET = 4
     PIPE = 5
     PROCESS = 6  # the end of a child process
-    POLL = 7  # one of several files or sockets: an event loop that has nothing to do
+    POLL = 7  # one of several files or sockets: an idle event loop
 
 
 class MemoryOwner(IntEnum):
@@ -127,7 +127,7 @@ _KIND_OF_CATEGORY = {
     "compile": SliceKind.RANGE,
     "cuda_runtime": SliceKind.RUNTIME,
     "cuda_driver": SliceKind.RUNTIME,
-    "cuda_graph_node": SliceKind.RUNTIME,  # put into a graph by a capture
+    "cuda_graph_node": SliceKind.RUNTIME,  # captured into a graph
     "hip_runtime": SliceKind.RUNTIME,
     "hsa_api": SliceKind.RUNTIME,
     "mtia_runtime": SliceKind.RUNTIME,
@@ -144,13 +144,13 @@ _KIND_OF_CATEGORY = {
     "cuda_sync": SliceKind.SYNC,
     "gpu_user_annotation": SliceKind.DEVICE_RANGE,
     "mtia_user_annotation": SliceKind.DEVICE_RANGE,
-    # Paddle's: see TracerEventType. Its kernels and copies are called as above.
+    # Paddle's: see TracerEventType. Its kernels and copies have the names above.
     "operatorinner": SliceKind.OPERATOR,
     "dygraphkernellaunch": SliceKind.OPERATOR,
     "statickernellaunch": SliceKind.OPERATOR,
     "pythonop": SliceKind.OPERATOR,
     "communication": SliceKind.OPERATOR,
-    "userdefined": SliceKind.OPERATOR,  # of C++: the binding around an operator
+    "userdefined": SliceKind.OPERATOR,  # C++: the binding around an operator
     "pythonuserdefined": SliceKind.RANGE,
     "profilestep": SliceKind.RANGE,
     "forward": SliceKind.RANGE,

@@ -14,7 +14,7 @@ from stepscope.trace.variables import NAMESPACE_VARIABLES, PLACE_VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NO_ID = "none"  # torchrun's, where the user gave none
+_NO_ID = "none"  # torchrun's value without --rdzv-id
 
 run_id_given = ""
 """The run whose ranks `stepscope run` saves."""

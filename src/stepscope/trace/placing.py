@@ -39,7 +39,7 @@ def move_new(written: Path, target: Path) -> None:
     If several processes try at once, each name goes to one of them.
     """
     if written.is_dir():
-        target.mkdir(mode=0o700)  # takes the name; an empty folder is replaced by the next line
+        target.mkdir(mode=0o700)  # reserves the name; the next line replaces the empty folder
         try:
             written.rename(target)
         except OSError:
@@ -60,7 +60,7 @@ def move_new(written: Path, target: Path) -> None:
 
 def move_instead(written: Path, target: Path) -> None:
     """Replace a folder by another one; on failure the old one stays."""
-    old = written.with_name("old")  # removed with the folder that it is in
+    old = written.with_name("old")  # removed with its staging folder
     target.rename(old)
     try:
         written.rename(target)
@@ -71,7 +71,7 @@ def move_instead(written: Path, target: Path) -> None:
 
 def make_private(path: Path) -> None:
     """Make a file, or a folder and its files, readable by the owner alone."""
-    with contextlib.suppress(OSError):  # a file system that has no such thing
+    with contextlib.suppress(OSError):  # a file system without permissions
         for each in [path, *(path.iterdir() if path.is_dir() else ())]:
             mode = stat.S_IMODE(each.stat().st_mode)
             each.chmod(mode & 0o700)

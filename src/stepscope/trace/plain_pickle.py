@@ -32,7 +32,7 @@ _GET = frozenset({"GET", "BINGET", "LONG_BINGET"})
 _LAST_ITEMS = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2}
 _SINCE_MARK = frozenset({"TUPLE", "LIST", "DICT", "APPENDS", "SETITEMS"})
 _NOTHING = frozenset({"PROTO", "FRAME"})
-_KEYS = (str, int, float, bytes)  # whose hash takes no time
+_KEYS = (str, int, float, bytes)  # types with a fast hash
 
 
 class PlainPickleError(ValueError):
@@ -49,7 +49,7 @@ def plain_unpickled(data: bytes) -> Any:
             machine.do(opcode.name, argument)
     except PlainPickleError:
         raise
-    except Exception as error:  # a damaged pickle raises anything
+    except Exception as error:  # a damaged pickle may raise any error
         raise PlainPickleError(f"it is damaged: {error}") from None
     raise PlainPickleError("it ends early")
 

@@ -84,7 +84,7 @@ def _installed_into(current: str, path: list[str]) -> Iterator[str]:
     for folder in (Path(current, entry) for entry in path):
         try:
             is_one = any(inside.name.endswith(".dist-info") for inside in folder.iterdir())
-        except (OSError, ValueError):  # an archive, or nothing
+        except (OSError, ValueError):  # an archive, or missing
             continue
         if is_one:
             yield str(folder) + os.sep

@@ -28,7 +28,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> BinaryIO:
     """Open a file for reading; OSError at once for a pipe or a device, which may never end."""
-    # Without O_NONBLOCK the opening of a pipe waits for somebody who writes into it.
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
@@ -92,7 +92,7 @@ def _limits() -> Iterator[int]:
                 small_text(folder / used).strip(),
             )
             if limit.isdecimal() and taken.isdecimal():
-                # What the group's files take up is given back when it is needed.
+                # The page cache of the group's files is freed on demand.
                 yield int(limit) - int(taken) + _cached_bytes(folder)
     address_space = _address_space_limit()
     if address_space is not None:

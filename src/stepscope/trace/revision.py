@@ -24,8 +24,8 @@ COMMIT, BRANCH, CHANGED = "commit", "branch", "changed"
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _POINTER = "gitdir: "
 _REFERENCE = "ref: "
-_MOST_BYTES = 10_000_000  # of a file with references; a larger one is not git's, or not usual
-_PATIENCE_S = 2.0  # a big repository on a slow disk: then it is not known
+_MOST_BYTES = 10_000_000  # a larger file with references is unlikely to be git's
+_PATIENCE_S = 2.0  # a big repository on a slow disk takes longer: then the state is unknown
 
 
 class _Noted:
@@ -45,7 +45,7 @@ def revision(
     try:
         program = _Noted.folder or _program_folder(main_file, folder, prefix)
         commit = revision_of(program, environ)
-    except (OSError, ValueError):  # of a name with a zero in it
+    except (OSError, ValueError):  # for example a name with a NUL character
         return {}
     return {**commit, CHANGED: _Noted.changed} if commit and _Noted.changed else commit
 
@@ -99,7 +99,7 @@ def note_program(folder: Path) -> None:
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return  # there is no git, or it refuses this folder
+        return  # git is missing, or refuses this folder
     _Noted.changed = "yes" if done.stdout.strip() else "no"
 
 
@@ -125,7 +125,7 @@ def _repository(folder: Path) -> Path | None:
 def _resolved(repository: Path, reference: str) -> str:
     """Return the commit of a reference; empty if it is unknown."""
     common = repository
-    shared = repository / "commondir"  # a worktree has its branches where the repository is
+    shared = repository / "commondir"  # a worktree's branches are in the main repository
     if shared.is_file():
         common = repository / _text(shared).strip()
     for place in (repository, common):

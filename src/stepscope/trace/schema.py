@@ -43,7 +43,7 @@ NO_SLICE = -1
 NO_STACK = 0
 
 
-_ON_DEVICE = np.isin(np.arange(256), DEVICE_KINDS)  # by kind: a lookup is a fast isin
+_ON_DEVICE = np.isin(np.arange(256), DEVICE_KINDS)  # by kind: a lookup is faster than isin
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class Held(Table):
 class Track:
     """One line of the timeline: a thread of a process, or a stream of a device."""
 
-    pid: str  # as the tool wrote it: mostly numbers, but foreign traces also have words
+    pid: str  # as the tool wrote it: mostly numbers, words in some foreign traces
     tid: str
     process_name: str = ""
     thread_name: str = ""
@@ -283,7 +283,7 @@ class Losses:
     """Events that were dropped, and why."""
 
     events: int = 0
-    policy: str = ""  # "newest" or "oldest" were dropped, or all that fell off a "ring"
+    policy: str = ""  # which were dropped: "newest", "oldest", or all that fell off a "ring"
     limit_bytes: int = 0
 
     @classmethod
@@ -311,17 +311,17 @@ class TraceInfo:
     rank: int | None = None
     world_size: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)  # how each describes itself
+    sources: Mapping[str, str] = field(default_factory=dict)  # each source's description of itself
     losses: Losses = field(default_factory=Losses)
     overhead_ns: float = 0.0  # calibrated cost of recording one event
     devices: Sequence[Mapping[str, Any]] = ()  # under Kineto's names; see Trace.devices()
-    code_folders: Sequence[str] = ()  # where the files that frames name were imported from
-    # How many cores, threads and workers the program had: see docs/trace.md.
+    code_folders: Sequence[str] = ()  # folders that the files in frames were imported from
+    # Numbers of cores, threads and workers: see docs/trace.md.
     parallelism: Mapping[str, float] = field(default_factory=dict)
-    libraries: Sequence[str] = ()  # top-level modules that are installed, so not the program's own
-    # The program's git repository: its commit and branch, and whether files are changed since.
+    libraries: Sequence[str] = ()  # installed top-level modules, which are not the program's own
+    # The program's git commit, branch, and whether files differ from the commit.
     revision: Mapping[str, str] = field(default_factory=dict)
-    anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
+    anomalies: Mapping[str, int] = field(default_factory=dict)  # oddities in the file, with counts
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
 
 
@@ -357,7 +357,7 @@ TABLES: Mapping[str, type[Table]] = {
     "held": Held,
 }
 
-# Few allocators tell it: a table that is made without it is whole, too.
+# Few allocators report it, so the column is optional.
 add_column(
     Memory,
     "stack",

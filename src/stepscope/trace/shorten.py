@@ -10,7 +10,7 @@ from stepscope.trace.schema import Captured
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args
 
-# A text of this length is no name: texts are held, searched and shown as a whole.
+# A name is never this long. Texts are stored, searched and shown as a whole.
 LONGEST_TEXT_BYTES = 64 << 20
 _KEPT_BYTES = 1 << 20
 

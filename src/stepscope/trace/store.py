@@ -34,9 +34,9 @@ FORMAT = "stepscope trace"
 VERSION = 1
 _META = "meta.json"
 _META_LIMIT_BYTES = 64 << 20
-_COPIES = 2  # of a table, while it is read: Polars' and ours
-_SMALL_BYTES = 4 << 20  # of a table: what is free is not asked for it, which takes a millisecond
-_YOUNGER = ("samples", "held")  # tables that files of this version may lack: they are then empty
+_COPIES = 2  # copies of a table while it is read: Polars' and ours
+_SMALL_BYTES = 4 << 20  # smaller tables skip the check of the free memory, which takes a ms
+_YOUNGER = ("samples", "held")  # tables that were added later: older files lack them
 
 
 class SaveError(StepscopeError):
@@ -71,7 +71,7 @@ def save(
             written = beside / "trace"
             written.mkdir()
             _write(captured, info, written, progress)
-            make_private(written)  # it names the machine and the files of its user
+            make_private(written)  # the trace names the machine and the user's files
             _move(written, target, overwrite)
     except FileExistsError:
         raise SaveError(f"{target} exists; pass overwrite=True to replace it") from None
@@ -149,7 +149,7 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
     done = 0
     checksums: dict[str, int] = {}
     for name, table in tables.items():
-        # The oldest level means the plain Arrow layouts, which every other reader knows.
+        # The oldest level has plain Arrow layouts, which all readers support.
         oldest = pl.CompatLevel.oldest()
         # Opened here: the path may hold bytes that are no text.
         with (folder / f"{name}.arrow").open("wb") as file:

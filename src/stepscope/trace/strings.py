@@ -88,7 +88,7 @@ class Strings(Sequence[str]):
         if self._decoded is None:
             bounds = pairwise(self._offsets.tolist())
             blob = self._blob
-            if blob.isascii():  # decoded at once, for a byte is a character
+            if blob.isascii():  # ASCII is decoded at once, since a byte is a character
                 text = blob.decode("ascii")
                 self._decoded = [text[start:end] for start, end in bounds]
             else:
@@ -114,7 +114,8 @@ class Strings(Sequence[str]):
             at = blob.find(wanted, at + 1)
         found = np.array(starts, np.int64)
         holder = np.searchsorted(self._offsets, found, side="right") - 1
-        within = found + len(wanted) <= self._offsets[holder + 1]  # not from one into the next
+        # A match must not cross the boundary between two strings.
+        within = found + len(wanted) <= self._offsets[holder + 1]
         return np.unique(holder[within])
 
     def ids_of(self, texts: Iterable[str]) -> dict[str, int]:

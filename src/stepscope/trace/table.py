@@ -33,13 +33,13 @@ Bool = NDArray[np.bool_]
 class Role(Enum):
     """What the numbers of a column refer to, and so how they change when rows move."""
 
-    VALUE = "value"  # nothing: they stay
+    VALUE = "value"  # they refer to nothing, and stay
     TIME = "time"  # ns on the trace's clock
     TEXT = "string id"
     TRACK = "row of tracks"
     STACK = "row of stacks"
     SLICE = "row of slices"
-    LINK = "number"  # by which events of one process refer to each other
+    LINK = "number"  # links events of one process
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class Column:
     dtype: type[np.generic] | None = None  # None: key-value pairs, see Args
     role: Role = Role.VALUE
     unit: str = ""
-    absent: int = 0  # stands for no value where ``may_be_absent``
+    absent: int = 0  # stands for "no value" if ``may_be_absent``
     may_be_absent: bool = False
-    derived: bool = False  # by building the trace: sources and readers leave it out
-    transient: bool = False  # only until the trace is built: None after that
-    words: type[Enum] | None = None  # what its numbers are called
+    derived: bool = False  # computed when the trace is built: sources and readers leave it out
+    transient: bool = False  # None after the trace is built
+    words: type[Enum] | None = None  # names of its numbers
     letters: bool = False  # its numbers are character codes
-    links: tuple[str, ...] = ()  # of key-value pairs: the integers that are LINKs
+    links: tuple[str, ...] = ()  # the keys of integers that are LINKs
     least: int | None = None  # no value is below it
-    ascending: bool = False  # no row has less than the one before it
-    earlier: bool = False  # it refers to a row of its own table that stands before
+    ascending: bool = False  # values never decrease
+    earlier: bool = False  # it refers to an earlier row of its own table
     in_frame: bool = True  # whether data frames show it
-    page: str = ""  # its name in the report's page, where it has one
-    page_less: str = ""  # the page holds how much less than this column it is
+    page: str = ""  # its name in the report's page, if it is there
+    page_less: str = ""  # the column that the page stores it relative to
 
 
 _KEY = "column"
@@ -199,7 +199,7 @@ class Remap:
     text: UInt32 | None = None  # of each string id
     track: UInt32 | None = None  # of each row of tracks
     stack: UInt32 | None = None  # of each row of stacks
-    slice: NDArray[np.integer] | None = None  # of each row of slices; negative: it is gone
+    slice: NDArray[np.integer] | None = None  # of each row of slices; negative if it was removed
     link_offset: int = 0
 
     def column(self, known: Column, values: NDArray[Any]) -> NDArray[Any]:

@@ -170,7 +170,7 @@ def _ends_late(table: Any) -> Bad:
     start, duration = table.times_ns, table.duration_ns
 
     def bad(at: Block) -> Mask:
-        end = start[at] + duration[at]  # a sum beyond 64 bits is less than the start
+        end = start[at] + duration[at]  # an overflowing sum is less than the start
         return (end < start[at]) | (end > LATEST_NS)
 
     return bad
@@ -185,7 +185,7 @@ def _wrong_depth(slices: Slices) -> Bad:
 
     def bad(at: Block) -> Mask:
         parent = parents[at]
-        around = depth.take(parent, mode="wrap")  # the last row's, where there is no parent
+        around = depth.take(parent, mode="wrap")  # without a parent, the last row's
         around[parent == NO_PARENT] = -1
         return depth[at] != around + 1
 

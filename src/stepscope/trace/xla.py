@@ -29,7 +29,7 @@ NO_NUMBER = -1
 
 _DEVICE = re.compile(r"^/device:(?!CPU)[A-Za-z]\w*:(\d+)")
 _STREAM = re.compile(r"stream\D{0,3}(\d+)", re.IGNORECASE)
-_OPS = "XLA Ops"  # where a device has no streams, as a TPU, this line is the work itself
+_OPS = "XLA Ops"  # on a device without streams, such as a TPU, this line has the work
 _CALL = re.compile(r"^(cu|cuda|hip)[A-Z]\w+$")
 _CORRELATION = re.compile(r'"correlation_id": ?"?(\d+)')
 

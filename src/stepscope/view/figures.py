@@ -31,8 +31,8 @@ class Figures:
     device_busy: float | None  # the share of the recorded time, 0 to 1, the mean of all devices
     peak_bytes: int | None
     peak_device: str
-    top_operator: str  # by its own time on the device, or on the host where no device worked
-    top_share: float | None  # of a step, or of the run where there are no steps
+    top_operator: str  # by self time on devices, or on the host without device work
+    top_share: float | None  # of a step, or of a run without steps
 
 
 def key_figures(trace: Trace) -> Figures:

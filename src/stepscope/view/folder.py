@@ -27,14 +27,14 @@ MAX_DEPTH = 5  # folders below the one that is shown
 MAX_ENTRIES = 20_000  # entries scanned, of any kind
 MAX_TRACES = 500
 
-# Names that profilers give their files: a folder of results holds other databases and pickles, too.
+# Profilers' names for files: results include other databases and pickles.
 _BINARY = (".pb", ".pftrace", ".sqlite", "_results.db", ".rpd", ".pickle", ".csv")
 _SUFFIXES = (".json", ".json.gz", ".pickle.gz", ".pb.gz", ".pftrace.gz", *_BINARY)
 _NEVER_TRACES = frozenset({"__pycache__", "node_modules", "site-packages"})
 _SECOND_NS = 1_000_000_000
-# A writer that wrote nothing for so long has ended ...
+# A writer that has been silent for so long has ended, ...
 _SILENT_NS = 2 * _SECOND_NS
-# ... and an incomplete file will not be completed any more.
+# ... and an incomplete file stays incomplete.
 _GIVEN_UP_NS = 60 * _SECOND_NS
 _TAIL_BYTES = 256
 _HEAD_BYTES = 64 << 10  # torch's metadata is before the events
@@ -48,12 +48,12 @@ class Found:
     name: str  # its path below the folder, with slashes
     written_ns: int  # Unix time
     size: int  # bytes
-    is_recording: bool = False  # a program writes it now; its size says nothing
+    is_recording: bool = False  # a program writes it now, so its size is meaningless
 
 
 class Listing(NamedTuple):
     traces: tuple[Found, ...]
-    left_out: str = ""  # why there may be more than these
+    left_out: str = ""  # why some may be missing
 
 
 class Folder:
@@ -103,7 +103,7 @@ class Folder:
         return path, found
 
     def _is_whole(self, path: Path, found: Found) -> bool:
-        # A time ahead of the clock (another machine's file) says nothing about the writer.
+        # A future time (from another machine's clock) tells nothing about the writer.
         silent_ns = abs(self._now_ns() - found.written_ns)
         if found.is_recording:
             return True
@@ -145,7 +145,7 @@ def _sorted_entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
-    except OSError:  # not ours to read, or gone
+    except OSError:  # not readable, or gone
         return []
 
 

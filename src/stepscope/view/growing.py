@@ -18,7 +18,7 @@ from stepscope.report.sections.overview import add_overview
 
 _PAUSE_S = 1.0  # between two looks, at least
 _REST = 4.0  # times the CPU time of a look: watching must not slow a long recording down
-_FORGOTTEN_S = 15.0  # nobody has asked for so long: nobody watches any more
+_FORGOTTEN_S = 15.0  # without a request for so long, nobody watches
 _PATIENCE_S = 0.5  # with the program's control socket
 
 
@@ -36,7 +36,7 @@ def is_recording(folder: Path) -> bool:
 class Look:
     """What a recording contained at some moment, as the data of the report's overview."""
 
-    number: int = 0  # 0: there was none yet
+    number: int = 0  # 0 before the first look
     payload: bytes = b""
     error: str = ""
 
@@ -97,7 +97,7 @@ class Growing:
                 error = f"{type(problem).__name__}: {problem}"
                 if isinstance(problem, StepscopeError):
                     error = str(problem)
-            # The last one that went well stays: the recording may have ended in the middle of it.
+            # Keep the last good look: the recording may have ended during this one.
             self._look = Look(self._look.number + 1, payload or self._look.payload, error)
             self._closed.wait(max(self._pause_s, _REST * (time.thread_time() - began_s)))
 

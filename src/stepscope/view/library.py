@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import threading
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from queue import PriorityQueue
 from typing import Any, Self
 
 from stepscope.errors import StepscopeError, TraceReadWarning
@@ -18,12 +20,15 @@ from stepscope.trace.model import Trace
 from stepscope.view.figures import Figures, key_figures
 from stepscope.view.folder import Folder, Found, Listing
 from stepscope.view.growing import Growing, Watched, is_recording
-from stepscope.view.worker import Worker
 
-_FRESH_S = 1.0  # several pages may ask at the same time
+_FRESH_S = 1.0  # several pages may ask at once
 _REPORTS_KEPT = 16
 _HTML, _PERFETTO = ".html", ".pftrace"
 _DOING = {_HTML: "building the report", _PERFETTO: "writing it for Perfetto"}
+
+Job = Callable[[], None]
+
+_LAST_WORD = (-1, 0, None)  # before all that is still waiting
 
 
 @dataclass(slots=True)
@@ -55,7 +60,7 @@ class _Kept:
     listing: Listing = field(default_factory=lambda: Listing(()))
     looked_at_s: float = float("-inf")
     digests: dict[Found, Digest] = field(default_factory=dict)
-    # What was made of traces, by its kind; the last one asked for is last.
+    # Reports and exports by suffix, in order of their last request.
     reports: dict[tuple[Found, str], Report] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -70,7 +75,7 @@ class Library:
         self._kept = _Kept()
         self._closed = threading.Event()
         self._reports = tempfile.TemporaryDirectory(prefix="stepscope-view-")
-        self._worker = Worker("stepscope view")
+        self._worker = _Worker("stepscope view")
         self._watched = Watched()
 
     def __enter__(self) -> Self:
@@ -154,16 +159,16 @@ class Library:
         for found in ended[: max(0, len(reports) - _REPORTS_KEPT)]:
             file = reports.pop(found).file
             if file is not None:
-                file.unlink(missing_ok=True)  # whoever is being sent it has it open
+                file.unlink(missing_ok=True)  # a response in progress keeps it open
 
     def _find_out(self, found: Found, digest: Digest) -> None:
         with self._kept.lock:
             if found not in self._kept.digests:
-                return  # it was replaced or removed while it waited
+                return  # the trace was replaced or removed while the job waited
         try:
             trace, notes = self._read(found, lambda _done, _total: None)
             if notes and not len(trace):
-                digest.error = printable(notes[0])  # nothing of it could be read
+                digest.error = printable(notes[0])  # nothing was readable
             else:
                 digest.notes, digest.figures = notes, key_figures(trace)
         except Exception as error:
@@ -208,7 +213,7 @@ class Library:
 
         self._stop_when_closed()
         path = self.folder.path_of(found)
-        # The filters are the whole process's, but no other thread reads.
+        # Filters are global, but no other thread reads traces.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", TraceReadWarning)
@@ -248,3 +253,26 @@ def as_json(found: Found, digest: Digest) -> dict[str, Any]:
         "error": digest.error,
         "notes": [printable(note) for note in digest.notes],
     }
+
+
+class _Worker:
+    """Does one job at a time: two large traces at once could exhaust the machine's memory."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()
+        self._number = itertools.count()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job, *, urgent: bool = False) -> None:
+        """Queue a job, which must not raise."""
+        self._jobs.put((0 if urgent else 1, next(self._number), job))
+
+    def close(self) -> None:
+        """Wait for the current job, and drop the others."""
+        self._jobs.put(_LAST_WORD)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()[2]) is not None:
+            job()

@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with file:
             size = os.fstat(file.fileno()).st_size
-            # The report has its own content policy: it is the same file that opens from disk.
+            # The report is a file for any browser, with its own content policy.
             self._send_head(HTTPStatus.OK, "text/html", size, _ALONE)
             if self.command == "GET":
                 shutil.copyfileobj(file, self.wfile)

@@ -65,7 +65,7 @@ def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
     """Return the user's ranges on the streams; None if no work was launched in any."""
     slices = trace.slices
     work, call = launched_work(trace)
-    seen, keys = [], []  # work, and a range around it with the work's stream
+    seen, keys = [], []  # device work, and (range, stream) around its launch
     every = np.arange(len(slices))
     outer = around(slices.parent, every, np.isin(slices.kind, _RANGE_KINDS))
     of_range = outer[call]

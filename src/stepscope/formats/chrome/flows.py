@@ -43,7 +43,7 @@ def forward_backward_links(trace: Trace) -> tuple[Int64, Int64]:
     _, last_forward, first_backward = np.intersect1d(
         forward_keys[::-1], backward_keys, return_indices=True
     )
-    order = np.argsort(first_backward)  # numbered as the backward pass comes to them
+    order = np.argsort(first_backward)  # numbered in the order of the backward pass
     return forward[::-1][last_forward[order]], backward[first_backward[order]]
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     AddText = Callable[[str], int]
 
 _TOLD_ABOVE = ("trace_id", "distributedInfo")
-_DEVICE_DIGITS = 9  # of a device's number: more is not one
+_DEVICE_DIGITS = 9  # of a device's index at most
 
 
 def is_recording(trace: Trace) -> bool:
@@ -100,7 +100,7 @@ def _provenance(info: TraceInfo) -> dict[str, Any]:
 
 SPAN_MARKS = ("Iteration Start: PyTorch Profiler", "Record Window End")
 SPAN_PROCESSES = ("Spans", "Traces", "")
-_SPANS_LAST = 536870912  # where torch's files sort them
+_SPANS_LAST = 536870912  # the sort index in torch's files
 
 
 def span_events(trace: Trace) -> Iterator[dict[str, Any]]:
@@ -131,7 +131,7 @@ def without_span(captured: Captured) -> Captured:
     kept = np.flatnonzero(slices.category != known[SPAN_CATEGORY])
     told = np.flatnonzero(~np.isin(marks.name, [known[m] for m in SPAN_MARKS if m in known]))
     slices, marks = slices.take(kept), marks.take(told)
-    # In a file that was edited, something else may stand on those tracks.
+    # An edited file may have other events on those tracks.
     used = max((int(table.track.max()) + 1 for table in (slices, marks) if len(table)), default=0)
     return replace(captured, slices=slices, marks=marks, tracks=tracks[: max(count, used)])
 
@@ -150,7 +150,7 @@ def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:
     if not len(rows):
         return slices.args.rest
     rest = slices.args.rest.copy() if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
-    # A text for each distinct pair of what is there and a stack.
+    # One text per distinct pair of existing arguments and stack.
     pairs = np.stack((rest[rows], slices.stack[rows]), axis=1)
     distinct, pair_of_row = np.unique(pairs, axis=0, return_inverse=True)
     ids = np.zeros(len(distinct), np.uint32)
@@ -208,7 +208,7 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     yield FORWARD_THREAD, IntColumn.where(numbered, np.maximum(slices.forward_thread, 0))
     yield "correlation", IntColumn.where(slices.correlation != NO_CORRELATION, slices.correlation)
     yield EVENT_INDEX, IntColumn.where(~slices.on_device, index)
-    if "torch" in trace.info.versions:  # 0 where no observer of execution traces ran
+    if "torch" in trace.info.versions:  # 0 unless an execution trace observer ran
         functions = np.flatnonzero(np.isin(slices.kind, CALL_KINDS)).astype(np.uint32)
         yield RECORD_FUNCTION_ID, IntColumn(functions, np.zeros(len(functions), np.int64))
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)

@@ -44,7 +44,7 @@ Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 _OUR_KEY = "stepscope"  # see kineto.recording_header
 _LONGEST_EVENT_BYTES = 64 << 20
-_LONGEST_VALUE_BYTES = 256 << 20  # beside the events: even the samples of an hour are less
+_LONGEST_VALUE_BYTES = 256 << 20  # of a top-level value: the samples of an hour are smaller
 _NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
 
 
@@ -201,7 +201,7 @@ def _tracks(names: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[Tra
         "process_sort_index": "process_sort",
     }
     thread_field = {"thread_name": "thread_name", "thread_sort_index": "thread_sort"}
-    spare: dict[str, str] = {}  # pid -> the tid that stood in its metadata
+    spare: dict[str, str] = {}  # pid -> the tid in its metadata
     for what, pid, tid, text, number in notes:
         value = number if what.endswith("_index") else text
         if what in process_field:

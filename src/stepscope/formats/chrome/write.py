@@ -138,7 +138,7 @@ def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int
 
 
 def _add_marks(writer: _native.ChromeWriter, marks: Marks) -> None:
-    # A letter that no file can have, of a foreign event without one: an instant.
+    # Foreign events without a phase are written as instants.
     is_letter = (marks.phase > ord(" ")) & (marks.phase < _DELETE) & ~np.isin(marks.phase, _QUOTES)
     writer.add(
         np.where(is_letter, marks.phase, np.uint8(ord("i"))),

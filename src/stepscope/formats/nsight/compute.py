@@ -38,7 +38,7 @@ _PLACE = frozenset(
     }
 )
 _LONGEST_BYTES = 256 << 20
-_LONGEST_S = 1e9 * 86_400  # a day, for one kernel
+_LONGEST_S = 1e9 * 86_400  # a day, too long for one kernel
 
 
 class _Kernel:
@@ -146,7 +146,7 @@ def _rows(text: str) -> Iterator[dict[str, str]]:
             header = cells if "ID" in cells and "Kernel Name" in cells else []
             continue
         if len(cells) < len(header) // 2:
-            continue  # what the tool says after the table
+            continue  # output of the tool after the table
         row = dict(zip(header, cells, strict=False))
         if not row.get("ID", "").strip():  # the units
             header = [

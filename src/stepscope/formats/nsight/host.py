@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.nsight.names import Names, process_of, thread_of
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.trace.keys import CAPTURED_NODE, INPUT_DIMS, SEQUENCE_NUMBER
 from stepscope.trace.model import Int64, SliceFlags, Track, UInt32
 from stepscope.trace.names import plain_call
 
-if TYPE_CHECKING:
-    from stepscope.formats.sqlite_file import SqliteFile
-
-# Tables of calls, and the category of what they hold.
+# Tables of calls, and their categories.
 _CALLS = (
     ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime"),
     ("CUPTI_ACTIVITY_KIND_DRIVER", "cuda_driver"),
@@ -33,8 +30,8 @@ _CALLS = (
     ("CUDA_GRAPH_NODE_EVENTS", "cuda_graph_node"),
 )
 _MARK, _PUSHED, _STARTED = 34, 59, 60  # NvtxEventType
-_MOST_COPIES = 8  # of a node: a graph is cloned, then instantiated
-# As torch.autograd.profiler.emit_nvtx writes an operator.
+_MOST_COPIES = 8  # copies of a node: a graph is cloned, then instantiated
+# An operator as torch.autograd.profiler.emit_nvtx writes it.
 _OPERATOR = re.compile(
     r"(?P<name>.+?)(, seq = (?P<seq>\d{1,18}))?(, op_id = (?P<op>\d{1,18}))?"
     r"(, sizes = (?P<sizes>\[.*?\]))?(, input_op_ids = \[.*\])?$",

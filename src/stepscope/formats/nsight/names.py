@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.trace.model import Int64, UInt32
 from stepscope.trace.names import plain_call
-
-if TYPE_CHECKING:
-    from stepscope.formats.sqlite_file import SqliteFile
 
 _ID_BITS = (1 << 24) - 1
 _A_PROCESS = 1 << 40  # more than any correlation id: CUPTI's have 32 bits

@@ -7,7 +7,7 @@ is missing is missing. A global id is ``pid << 24 | tid``, with the machine in t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,11 @@ from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.nsight.host import add_calls, add_ranges, captured_nodes, name_tracks
 from stepscope.formats.nsight.names import Names, process_of
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.formats.streams import device_track, shapes_of
 from stepscope.trace.keys import CAPTURED_NODE
 from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
 from stepscope.trace.validate import LATEST_NS
-
-if TYPE_CHECKING:
-    from stepscope.formats.sqlite_file import SqliteFile
 
 PRODUCER = "Nsight Systems"
 _KIND = "CUPTI_ACTIVITY_KIND_"
@@ -131,13 +129,13 @@ class _Kind(NamedTuple):
     category: str
     column: str
     name: Callable[[int], str]
-    integers: Mapping[str, str]  # the columns that become arguments, by what these are called
+    integers: Mapping[str, str]  # the argument's name for each column
 
 
 _KINDS = (
     _Kind("MEMSET", "gpu_memset", "memKind", _fill_name, {"bytes": "bytes"}),
     _Kind("SYNCHRONIZATION", "cuda_sync", "syncType", _wait_name, {}),
-    # Nsight traces whole graphs instead of their nodes unless it is told to.
+    # By default Nsight traces graphs as a whole, not their nodes.
     _Kind("GRAPH_TRACE", "kernel", "graphId", _graph_name, {"graph id": "graphId"}),
 )
 

@@ -21,11 +21,11 @@ _VALUE = "value"
 @dataclass(frozen=True, slots=True)
 class Counter:
     name: str
-    track: int | None  # one of the tracks of its process or device
+    track: int | None  # any track of its process or device
     time_ns: Int64
     values: NDArray[Any]  # integers or floats
     is_bytes: bool = False
-    is_derived: bool = False  # from slices: who reads them has it
+    is_derived: bool = False  # computed from slices, so reading the file again drops it
 
 
 def counters(trace: Trace) -> Iterator[Counter]:

@@ -34,7 +34,7 @@ from stepscope.units import size_text
 Columns = Mapping[str, Any]  # what _native.read_perfetto returns
 
 _NOT_A_TRACE = "is the file a trace that Perfetto, or a program with its library, wrote?"
-_INFLATED_BYTES = 1 << 30  # of all compressed packets of a file, at most
+_INFLATED_BYTES = 1 << 30  # limit of all compressed packets of a file
 _PRODUCER, _OWN_PRODUCER = "perfetto", "stepscope, exported"
 _NUMBERS = {8, 10, 13, 41, 42, 58, 87}  # fields of a packet that are numbers
 _MESSAGES = {1, 2, 6, 11, 12, 33, 35, 36, 43, 44, 45, 50, 59, 60, 89, 77_000_021}
@@ -152,7 +152,7 @@ def _trace(columns: Columns) -> Trace:
     told = [_Told(*each) for each in columns["tracks"]]
     own = _own(columns["own"])
     slices, marks = slices_of(columns["slices"]), marks_of(columns["marks"])
-    if own:  # without what follows from the rest
+    if own:  # drop what is computed from the rest
         derived = [at for at, each in enumerate(told) if each.uuid in own["derived"]]
         marks = marks.take(~np.isin(marks.track, derived))
     used = np.unique(np.concatenate((slices.track, marks.track)))
@@ -174,7 +174,7 @@ def _trace(columns: Columns) -> Trace:
     )
     if own:
         info = replace(own["info"], producer=_OWN_PRODUCER)
-        columns["anomalies"].pop(_OTHER_PACKETS, None)  # those of samples
+        columns["anomalies"].pop(_OTHER_PACKETS, None)  # the packets of samples are known
     return build(captured, replace(info, anomalies={**info.anomalies, **columns["anomalies"]}))
 
 
@@ -220,7 +220,7 @@ def _own_tracks(
     for place in used.tolist():
         each = told[place]
         at = known.get(each.uuid, known.get(each.parent))
-        if at is None:  # a counter of a process, or what somebody added
+        if at is None:  # a process counter, or a track added by another tool
             title = each.name or str(each.uuid)
             at = others.setdefault(title, len(tracks))
             if at == len(tracks):

@@ -20,8 +20,8 @@ class Described:
     packets: list[bytes]
     uuids: Int64  # of each track
     group_uuids: Int64  # of each track's process or device
-    free_uuid: int  # this and higher ones are not used
-    os_ids: list[tuple[int, int] | None]  # of each track: process and thread, if it is one
+    free_uuid: int  # the lowest unused one
+    os_ids: list[tuple[int, int] | None]  # of each track: process and thread ids, if it is a thread
 
 
 def described(trace: Trace) -> Described:

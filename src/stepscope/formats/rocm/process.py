@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.formats.streams import device_track, shapes_of
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import Track
+from stepscope.trace.model import Bool, Int64, Track, UInt32
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from stepscope.formats.gathered import Gathered
-    from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Bool, Int64, UInt32
-
-    Found = Mapping[str, Int64]
+Found = Mapping[str, Int64]
 
 _PREFIX = "rocpd_"
 STRINGS = "rocpd_string"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.formats.streams import device_track
 from stepscope.trace.model import Trace, TraceInfo, Track
-
-if TYPE_CHECKING:
-    from stepscope.formats.sqlite_file import SqliteFile
 
 PRODUCER = "rocmProfileData"
 

@@ -19,7 +19,7 @@ from stepscope.analysis.tree import CallTree, call_tree
 from stepscope.trace.model import NO_SLICE, Trace
 from stepscope.trace.names import MODULE_PREFIX
 
-_FRAMES = 5  # of a stack that tell calls apart, the innermost
+_FRAMES = 5  # innermost frames of a stack that distinguish calls
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Calls:
         call = module_of_slices(self.trace)
         if not (call != NO_SLICE).any():
             return None
-        # The id 0 is the empty text: of no module. Events of memory alone stand behind all slices.
+        # Id 0 is the empty text: no module. Memory events come after all slices.
         name = np.zeros(len(self.tree.trace.slices), np.uint32)
         name[: len(call)] = np.where(call == NO_SLICE, 0, self.trace.slices.name[call])
         strings = self.tree.trace.strings

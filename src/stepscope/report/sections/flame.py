@@ -35,7 +35,7 @@ def add_flame(trace: Trace, payload: Payload) -> None:
         _add(payload, "flame.stacks", flame_graph(tree, each, stacks, steps=steps))
         views.append("stacks")
     if (trace.slices.kind == SliceKind.MODULE).any():
-        # Modules are no events of the tables, but here they say where a call belongs.
+        # Tables do not count modules as events, but a flame graph shows them as callers.
         tree = call_tree(trace, modules=True)
         each = single_events(tree)
     _add(payload, "flame.calls", flame_graph(tree, each, steps=steps))

@@ -36,7 +36,7 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
     end = max(timeline.end_ns for timeline in timelines) - start
     rows = np.concatenate([timeline.slice for timeline in timelines])
     told = np.concatenate([timeline.stack for timeline in timelines])
-    sites = sites_of(trace, rows, told)  # of the trace that other sections ask of, too
+    sites = sites_of(trace, rows, told)  # the other sections' trace, so that caches are shared
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
     _add_told(payload, known, timelines, start)
@@ -58,7 +58,7 @@ def _timelines(trace: Trace) -> list[MemoryTimeline]:
     for device in sorted(devices(trace), key=lambda name: (name != main, name)):
         try:
             found.append(memory_timeline(trace, device))
-        except NoMemoryError:  # only events of no bytes
+        except NoMemoryError:  # all events have 0 bytes
             continue
     return found
 
@@ -82,7 +82,7 @@ def _add_blocks(
     payload.add_column("memory.device", device[order])
     payload.add_column("memory.slice", payload.page_rows(slices[order]) - NO_SLICE)  # 0: unknown
     payload.add_column("memory.site", sites.of_slice[order])
-    # Blocks in the order of their ends, so that the page need not sort.
+    # The page would take long to sort blocks by their ends.
     by_end = np.argsort(ends[order], kind="stable")
     payload.add_column("memory.ended", by_end)
 

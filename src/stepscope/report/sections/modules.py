@@ -98,7 +98,7 @@ def _labels(table: ModuleTable, order: list[int], depth: list[int]) -> list[str]
         name = table.name[row]
         del around[level + 1 :]
         labels.append(name.removeprefix(around[level]) if table.model[row] else OUTSIDE)
-        around.append(f"{name}." if level else "")  # a model's name is no part of the others'
+        around.append(f"{name}." if level else "")  # a model's name is no prefix
     return labels
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from stepscope.analysis.distinct import distinct
 from stepscope.analysis.host.averages import Averages
 from stepscope.analysis.host.call_cells import CallCells
 from stepscope.analysis.host.waiting import waiting_texts
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.labels import Labels
 from stepscope.report.payload import Payload
-from stepscope.report.scopes import Scope, scopes_of
 from stepscope.report.sections.calls import Calls, calls_of
+from stepscope.report.sections.threads import host_threads, process_name
+from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_table
 from stepscope.trace.model import Int64, SliceKind, Trace
 
@@ -30,8 +32,15 @@ _KINDS = {
     SliceKind.RUNTIME: "runtime call",
 }
 _KIND_WORDS = tuple(_KINDS.get(SliceKind(code), "other") for code in range(max(SliceKind) + 1))
-_ALWAYS = ("count", "self_cpu_ns")  # in every table, whatever they hold
+_ALWAYS = ("count", "self_cpu_ns")  # kept even if they are zero everywhere
 _BYTES = ("self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes")
+
+
+STEPS, RUN = "steps", "run"
+EVERYWHERE = ""
+
+MOST_THREADS = 40
+"""Nobody picks one of more, and each adds rows to every table: the busiest are there."""
 
 
 def add_operators(trace: Trace, payload: Payload) -> None:
@@ -65,7 +74,7 @@ class _Scoped:
         self._running_ns = int(rows.self_cpu_ns[~waits].sum())
         self._on_devices = bool(calls.each.is_device.any())
         launched_ns = int(rows.self_device_ns[~rows.is_device].sum())
-        # Work whose launch is not known counts for all threads together only.
+        # Work without a known launch counts only for all threads together.
         self._device_ns = max(launched_ns, rows.total_self_device_ns)
 
     def to_json(self) -> dict[str, Any]:
@@ -134,3 +143,39 @@ def _told_apart(each: Averages, by: Labels[str]) -> Averages:
     pairs, codes = distinct(pair)
     names = [each.key.texts[code // len(by.texts)] for code in pairs.tolist()]
     return replace(each, key=Labels(codes.astype(np.uint32), names))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    when: str  # STEPS or RUN
+    where: str  # EVERYWHERE, ``process 10``, or the number of a track
+    within: Intervals | None  # None: all the time
+    tracks: tuple[int, ...] | None  # None: all threads
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the page looks up a scope by."""
+        return {"when": self.when, "where": self.where}
+
+
+def scopes_of(trace: Trace) -> list[Scope]:
+    """Return the scopes of a trace; the first one is shown first."""
+    steps = steady_time(trace)
+    times = [(STEPS, steps), (RUN, None)] if steps is not None else [(RUN, None)]
+    places: list[tuple[str, tuple[int, ...] | None]] = [(EVERYWHERE, None)]
+    threads = host_threads(trace)
+    processes: dict[str, list[int]] = {}
+    for track in threads:
+        processes.setdefault(process_name(trace.tracks[track]), []).append(track)
+    if len(processes) > 1:
+        places += [(name, tuple(tracks)) for name, tracks in processes.items()]
+    if len(threads) > 1:
+        busiest = set(_busiest(trace, threads))
+        places += [(str(track), (track,)) for track in threads if track in busiest]
+    return [
+        Scope(when, where, within, tracks) for when, within in times for where, tracks in places
+    ]
+
+
+def _busiest(trace: Trace, threads: list[int]) -> list[int]:
+    count = np.bincount(trace.slices.track, minlength=len(trace.tracks))
+    return sorted(threads, key=lambda track: -int(count[track]))[:MOST_THREADS]

@@ -20,12 +20,12 @@ from stepscope.report.sections.events import origin_of
 from stepscope.report.steady import opening
 from stepscope.trace.model import Bool, Int64, Trace
 
-_MOMENTS = ("from", "to", "at")  # of a finding's evidence, on the trace's clock
-# By which the page colours causes; all that is waiting looks alike.
+_MOMENTS = ("from", "to", "at")  # keys of a finding's evidence that are times on the trace's clock
+# The page's colours of causes; all waiting has one colour.
 _CAUSE_IDS = {cause.words: "waiting" if cause in WAITS else cause.name.lower() for cause in Cause}
 _FEWEST_TO_COMPARE = 4
-_SLOW = 1.25  # times the median, and ...
-_SPREADS = 4.0  # ... that many times the usual distance from it above it
+_SLOW = 1.25  # a slow step takes this many times the median, and ...
+_SPREADS = 4.0  # ... exceeds it by this many median deviations
 
 
 def add_overview(trace: Trace, payload: Payload) -> None:

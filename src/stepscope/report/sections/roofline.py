@@ -25,7 +25,7 @@ def add_roofline(trace: Trace, payload: Payload) -> None:
         "model": model_of_trace(trace, work),
         "source": peaks.source if peaks else "",
         "bytes_per_second": peaks.bytes_per_second if peaks else 0,
-        # A type has the roof of its own name: that of float16 is bfloat16's, too.
+        # Types may share a roof: that of float16 is bfloat16's, too.
         "roofs": {kind: peaks.flops_in(kind) for kind in dict.fromkeys(rows.dtype)}
         if peaks
         else {},

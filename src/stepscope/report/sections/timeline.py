@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.device.counters import device_counters
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.flows import forward_backward
 from stepscope.analysis.host.lanes import lanes
@@ -13,7 +14,7 @@ from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events
 from stepscope.analysis.sums import summed
 from stepscope.report.payload import Payload
-from stepscope.report.sections.counters import add_counters
+from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.keys import (
     BYTES,
@@ -26,7 +27,7 @@ from stepscope.trace.keys import (
 from stepscope.trace.model import NO_SLICE, Int32, Int64, Trace
 from stepscope.units import count_text
 
-# The integer arguments worth a line in a slice's details.
+# The integer arguments in a slice's details.
 _SHOWN = (
     BYTES,
     PARAMETERS,
@@ -45,7 +46,7 @@ def add_timeline(trace: Trace, payload: Payload) -> None:
     if shift.any():
         payload.add_column("timeline.shift", shift)
     groups = _groups(trace, lane)
-    add_counters(trace, payload, groups)
+    _add_counters(trace, payload, groups)
     payload.add_value("timeline.groups", groups)
     forward, backward = forward_backward(trace)
     payload.add_column("flows.backward", backward, ascending=True)
@@ -112,3 +113,18 @@ def _device_tracks(trace: Trace) -> set[int]:
     found = set(np.unique(trace.slices.track[on_device]).tolist())
     named = {trace.tracks[row].process_label for row in found} - {"", "CPU"}
     return found | {row for row, track in enumerate(trace.tracks) if track.process_label in named}
+
+
+def _add_counters(trace: Trace, payload: Payload, groups: list[dict[str, Any]]) -> None:
+    """Add the counters of devices; a device without a group of rows gets one."""
+    begin_ns = origin_of(trace)
+    shown: list[dict[str, str]] = []
+    for counter in device_counters(trace):
+        name = process_name(trace.tracks[counter.track], on_host=False)
+        if all(group["name"] != name for group in groups):
+            groups.insert(0, {"name": name, "tracks": []})
+        at = f"counters.{len(shown)}"
+        payload.add_column(f"{at}.time", counter.time_ns - begin_ns, ascending=True)
+        payload.add_column(f"{at}.value", counter.values)
+        shown.append({"name": counter.name, "unit": counter.unit, "group": name})
+    payload.add_value("timeline.counters", shown)

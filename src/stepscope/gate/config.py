@@ -35,9 +35,9 @@ def read_config(file: Path | None = None, start: Path | None = None) -> Config:
         return _config(table if table is not None else {}, file, file.absolute().parent)
     for folder in (start, *start.parents):
         for name in (_OWN_FILE, _PROJECT):
-            found = _table(folder / name)
-            if found is not None:
-                return _config(found, folder / name, folder)
+            rules = _table(folder / name)
+            if rules is not None:
+                return _config(rules, folder / name, folder)
         if (folder / ".git").exists():
             return Config(Rules(), folder, store=folder / STORE)
     return Config(Rules(), start, store=start / STORE)
@@ -47,7 +47,7 @@ def _table(file: Path, *, must_exist: bool = False) -> dict[str, Any] | None:
     """Return the table with the rules; None if the file or the table is missing."""
     try:
         with file.open("rb") as content:
-            told: Any = tomllib.load(content)
+            value: Any = tomllib.load(content)
     except OSError as error:
         if must_exist:
             raise StepscopeError(f"{file}: {error.strerror}") from None
@@ -56,24 +56,24 @@ def _table(file: Path, *, must_exist: bool = False) -> dict[str, Any] | None:
         raise StepscopeError(f"{file}: {error}") from None
     path = ("tool", "stepscope", "gate") if file.name == _PROJECT else ("gate",)
     for word in path:
-        told = told.get(word) if isinstance(told, dict) else None
-        if told is None:
+        value = value.get(word) if isinstance(value, dict) else None
+        if value is None:
             return None
-    if not isinstance(told, dict):
-        raise StepscopeError(f"{file}: {'.'.join(path)}={shown(told)}: give a table")
-    found: dict[str, Any] = told
-    return found
+    if not isinstance(value, dict):
+        raise StepscopeError(f"{file}: {'.'.join(path)}={shown(value)}: give a table")
+    table: dict[str, Any] = value
+    return table
 
 
-def _config(told: dict[str, Any], file: Path, root: Path) -> Config:
+def _config(table: dict[str, Any], file: Path, root: Path) -> Config:
     words: dict[str, str] = {}
     for key in ("baseline", "branch", "store"):
-        value = told.get(key, "")
+        value = table.get(key, "")
         if not isinstance(value, str):
             raise StepscopeError(f"{file}: {key}={shown(value)}: give a string")
         words[key] = value
     return Config(
-        rules_of(told, str(file)),
+        rules_of(table, str(file)),
         root,
         file,
         root / words["baseline"] if words["baseline"] else None,

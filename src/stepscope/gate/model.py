@@ -33,8 +33,8 @@ class Check:
     guilty: str = ""  # the row that grew most
 
     def to_json(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in self.__slots__ if name != "outcome"}
-        return {**told, "outcome": self.outcome.value}
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "outcome"}
+        return {**values, "outcome": self.outcome.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Judgement:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        return tuple(each for each in self.checks if each.outcome is Outcome.FAILED)
+        return tuple(check for check in self.checks if check.outcome is Outcome.FAILED)
 
     @property
     def ok(self) -> bool:
         return not self.failed
 
     def to_json(self) -> dict[str, Any]:
-        checks = [each.to_json() for each in self.checks]
+        checks = [check.to_json() for check in self.checks]
         return {"ok": self.ok, "checks": checks, "notes": list(self.notes)}

@@ -80,19 +80,19 @@ class Rules:
         return bool(self.grow or self.operator_time or self.operator_calls)
 
 
-def rules_of(told: Mapping[str, Any], where: str = "the rules") -> Rules:
+def rules_of(table: Mapping[str, Any], where: str = "the rules") -> Rules:
     """Return the rules of a table; one without any has the defaults."""
     grow: dict[str, Allowance] = {}
     named: set[str] = set()
-    for key, value in told.items():
+    for key, value in table.items():
         if key in _SETTINGS or key in _TABLES:
             continue
         name = known_name(key, NAMES, where, also=(*_TABLES, *_SETTINGS))
         named.add(name)
         if (allowance := allowance_of(name, value, f"{where}: {key}")) is not None:
             grow[name] = allowance
-    limits = {word: _limits(told.get(word, {}), f"{where}: {word}") for word in ("max", "min")}
-    times, calls = _operators(told.get("operators", {}), f"{where}: operators")
+    limits = {word: _limits(table.get(word, {}), f"{where}: {word}") for word in ("max", "min")}
+    times, calls = _operators(table.get("operators", {}), f"{where}: operators")
     only_limits = bool(limits["max"] or limits["min"] or times or calls)
     if not named and not only_limits:
         grow = dict(DEFAULTS)
@@ -115,20 +115,20 @@ def known_name(name: str, names: Iterable[str], where: str, also: Iterable[str] 
 
 def value_of(name: str, value: Any, where: str) -> float:
     """Return a limit as a number: a size, a duration, a share or a count."""
-    found: float | None = None
+    number: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        found = float(value)
+        number = float(value)
     elif isinstance(value, str) and name in _BYTES:
-        found = size_of(value)
+        number = size_of(value)
     elif isinstance(value, str) and name == STEP_TIME:
-        found = duration_of(value)
+        number = duration_of(value)
     elif isinstance(value, str) and name in _SHARES:
-        found = _share(value)
+        number = _share(value)
     elif isinstance(value, str):
-        found = _number(value)
-    if found is None or not 0 <= found < float("inf"):
+        number = _number(value)
+    if number is None or not 0 <= number < float("inf"):
         raise StepscopeError(f"{where}={shown(value)}: give {_wanted(name)}")
-    return found
+    return number
 
 
 def value_text(name: str, value: float) -> str:
@@ -184,28 +184,28 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _limits(told: Any, where: str) -> dict[str, float]:
-    if not isinstance(told, dict):
-        raise StepscopeError(f'{where}={shown(told)}: give a table, such as peak_memory = "4GB"')
-    found = {}
-    for key, value in told.items():
+def _limits(table: Any, where: str) -> dict[str, float]:
+    if not isinstance(table, dict):
+        raise StepscopeError(f'{where}={shown(table)}: give a table, such as peak_memory = "4GB"')
+    limits = {}
+    for key, value in table.items():
         name = known_name(key, NAMES, where)
-        found[name] = value_of(name, value, f"{where}.{key}")
-    return found
+        limits[name] = value_of(name, value, f"{where}.{key}")
+    return limits
 
 
-def _operators(told: Any, where: str) -> tuple[dict[str, Allowance], dict[str, Allowance]]:
-    if not isinstance(told, dict):
-        raise StepscopeError(f'{where}={shown(told)}: give a table, such as "aten::mm" = "5%"')
+def _operators(table: Any, where: str) -> tuple[dict[str, Allowance], dict[str, Allowance]]:
+    if not isinstance(table, dict):
+        raise StepscopeError(f'{where}={shown(table)}: give a table, such as "aten::mm" = "5%"')
     times: dict[str, Allowance] = {}
     calls: dict[str, Allowance] = {}
-    for name, value in told.items():
-        each = value if isinstance(value, dict) else {"time": value}
-        for key, allowed in each.items():
+    for name, value in table.items():
+        allowances = value if isinstance(value, dict) else {"time": value}
+        for key, allowed in allowances.items():
             if key not in ("time", "calls"):
                 raise StepscopeError(f"{where}.{name}: there is no {key!r}; give time or calls")
             kind = STEP_TIME if key == "time" else "ops"
-            found = allowance_of(kind, allowed, f"{where}.{name}.{key}")
-            if found is not None:
-                (times if key == "time" else calls)[name] = found
+            allowance = allowance_of(kind, allowed, f"{where}.{name}.{key}")
+            if allowance is not None:
+                (times if key == "time" else calls)[name] = allowance
     return times, calls

@@ -37,12 +37,12 @@ class Change:
 
     @property
     def words(self) -> str:
-        told = self.metric.unit.text
+        show = self.metric.unit.text
         where = f"at {self.first.label}"
         if self.first.commit != self.last.commit:
             where = f"between {self.last.label} and {self.first.label}"
         return (
-            f"{self.metric.words} from {told(self.before)} to {told(self.after)} "
+            f"{self.metric.words} from {show(self.before)} to {show(self.after)} "
             f"({self.change:+.1%}) {where}"
         )
 
@@ -91,28 +91,28 @@ class History:
                 }
                 for run in self.runs
             ],
-            "changes": [each.to_json() for each in self.changes],
+            "changes": [change.to_json() for change in self.changes],
         }
 
 
 def history_of(program: str, runs: Sequence[Run], order: str) -> History:
     """Find changes in the ordered runs of a program."""
-    found = [each for metric in METRICS for each in _changes(metric, runs)]
-    found.sort(key=lambda each: (each.at, METRICS.index(each.metric)))
-    return History(program, tuple(runs), order, tuple(found))
+    changes = [change for metric in METRICS for change in _changes(metric, runs)]
+    changes.sort(key=lambda change: (change.at, METRICS.index(change.metric)))
+    return History(program, tuple(runs), order, tuple(changes))
 
 
 def _changes(metric: Metric, runs: Sequence[Run]) -> Iterator[Change]:
-    known = [i for i, run in enumerate(runs) if metric.name in run.values]
-    points = change_points([runs[i].values[metric.name] for i in known])
-    bounds = [0, *(point.at for point in points), len(known)]
+    places = [i for i, run in enumerate(runs) if metric.name in run.values]
+    points = change_points([runs[i].values[metric.name] for i in places])
+    bounds = [0, *(point.at for point in points), len(places)]
     for number, point in enumerate(points):
-        before = [runs[i] for i in known[bounds[number] : bounds[number + 1]]]
-        after = [runs[i] for i in known[bounds[number + 1] : bounds[number + 2]]]
+        before = [runs[i] for i in places[bounds[number] : bounds[number + 1]]]
+        after = [runs[i] for i in places[bounds[number + 1] : bounds[number + 2]]]
         if metric.name == _STEP_TIME and not _confirmed(before, after):
             continue
         yield Change(
-            metric, before[-1], after[0], known[point.at], point.before, point.after, point.p
+            metric, before[-1], after[0], places[point.at], point.before, point.after, point.p
         )
 
 

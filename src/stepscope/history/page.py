@@ -55,9 +55,9 @@ def _section(history: History) -> Iterator[str]:
     yield f"<section><p>{_safe(verdict(history))}</p>"
     if history.changes:
         items = "".join(
-            f'<li class="{_class(each)}">{"worse" if each.is_worse else "better"}: '
-            f"{_safe(each.words)}</li>"
-            for each in history.changes
+            f'<li class="{_class(change)}">{"worse" if change.is_worse else "better"}: '
+            f"{_safe(change.words)}</li>"
+            for change in history.changes
         )
         yield f"<ul>{items}</ul>"
     for metric in history.metrics:
@@ -87,24 +87,24 @@ class _Scale:
 
 def _chart(history: History, metric: Metric) -> str:
     runs = history.runs
-    known = [
+    points = [
         (i, run.values[metric.name]) for i, run in enumerate(runs) if metric.name in run.values
     ]
-    values = [value for _, value in known]
+    values = [value for _, value in points]
     low, high = min(values), max(values)
     # A small change fills no chart: at least a fifth of the largest value is shown.
     room = max(high - low, 0.2 * high, 1e-9)
     low = max(low - 0.15 * room, 0.0) if low >= 0 else low
     scale = _Scale(len(runs), low, max(high + 0.15 * room, low + room))
-    changes = [each for each in history.changes if each.metric == metric]
+    changes = [change for change in history.changes if change.metric == metric]
     parts = [
         *_axes(scale, metric),
-        *_levels(scale, known, changes),
+        *_levels(scale, points, changes),
         *_cuts(scale, changes),
-        *(_dot(scale, i, value, runs[i], metric) for i, value in known),
+        *(_dot(scale, i, value, runs[i], metric) for i, value in points),
         *_labels(scale, runs),
     ]
-    label = f"{metric.words} of {len(known)} runs"
+    label = f"{metric.words} of {len(points)} runs"
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{_safe(label)}">'
         f"{''.join(parts)}</svg>"
@@ -120,12 +120,12 @@ def _axes(scale: _Scale, metric: Metric) -> Iterator[str]:
 
 
 def _levels(
-    scale: _Scale, known: Sequence[tuple[int, float]], changes: Sequence[Change]
+    scale: _Scale, points: Sequence[tuple[int, float]], changes: Sequence[Change]
 ) -> Iterator[str]:
     """Yield the median line between each two changes."""
-    bounds = [-1, *(each.at for each in changes), known[-1][0] + 1]
+    bounds = [-1, *(change.at for change in changes), points[-1][0] + 1]
     for begin, end in pairwise(bounds):
-        mine = [(i, value) for i, value in known if begin <= i < end]
+        mine = [(i, value) for i, value in points if begin <= i < end]
         if mine:
             y = scale.y(float(np.median([value for _, value in mine])))
             x1, x2 = scale.x(mine[0][0] - 0.4), scale.x(mine[-1][0] + 0.4)
@@ -133,20 +133,20 @@ def _levels(
 
 
 def _cuts(scale: _Scale, changes: Sequence[Change]) -> Iterator[str]:
-    for each in changes:
-        x, kind = scale.x(each.at - 0.5), _class(each)
+    for change in changes:
+        x, kind = scale.x(change.at - 0.5), _class(change)
         yield (
-            f'<g><title>{_safe(each.words)}</title><line class="cut {kind}" x1="{x:.1f}" '
+            f'<g><title>{_safe(change.words)}</title><line class="cut {kind}" x1="{x:.1f}" '
             f'x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>'
-            f'<text class="{kind}" x="{x + 4:.1f}" y="{_TOP + 10}">{each.change:+.1%}</text></g>'
+            f'<text class="{kind}" x="{x + 4:.1f}" y="{_TOP + 10}">{change.change:+.1%}</text></g>'
         )
 
 
 def _dot(scale: _Scale, place: int, value: float, run: Run, metric: Metric) -> str:
-    told = f"{run.label}: {metric.unit.text(value)}\n{run.branch} {when(run)}\n{run.name}"
+    title = f"{run.label}: {metric.unit.text(value)}\n{run.branch} {when(run)}\n{run.name}"
     x, y = scale.x(place), scale.y(value)
     return (
-        f'<circle class="run" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{_safe(told)}</title>'
+        f'<circle class="run" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{_safe(title)}</title>'
         "</circle>"
     )
 
@@ -166,8 +166,8 @@ def _labels(scale: _Scale, runs: Sequence[Run]) -> Iterator[str]:
 
 def _table(history: History) -> str:
     metrics = history.metrics
-    heads = ("commit", "branch", "recorded (UTC)", "steps", *(each.words for each in metrics))
-    head = "".join(f"<th>{_safe(each)}</th>" for each in heads)
+    heads = ("commit", "branch", "recorded (UTC)", "steps", *(metric.words for metric in metrics))
+    head = "".join(f"<th>{_safe(heading)}</th>" for heading in heads)
     rows = []
     for run in reversed(history.runs):
         cells = [
@@ -181,8 +181,8 @@ def _table(history: History) -> str:
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
-def _class(each: Change) -> str:
-    return "worse" if each.is_worse else "better"
+def _class(change: Change) -> str:
+    return "worse" if change.is_worse else "better"
 
 
 def _safe(text: str) -> str:

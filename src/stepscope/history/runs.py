@@ -71,13 +71,13 @@ def run_of(trace: Trace, name: str) -> Run:
         times_ns = step_times(trace)
         steady_ns = times_ns[steady_steps(trace)].astype(np.float64)
         values = dict(_values(trace, steady_ns))
-    told = info.revision
+    revision = info.revision
     return Run(
         name,
         _program(trace),
-        told.get(COMMIT, NO_COMMIT),
-        told.get(BRANCH, ""),
-        told.get(CHANGED) == "yes",
+        revision.get(COMMIT, NO_COMMIT),
+        revision.get(BRANCH, ""),
+        revision.get(CHANGED) == "yes",
         info.host,
         info.start_ns + info.wall_offset_ns,
         len(times_ns),
@@ -145,7 +145,7 @@ def _places(repository: Path) -> dict[str, int]:
 
 def by_program(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return the runs of each program: different programs are not compared."""
-    found: dict[str, list[Run]] = {}
+    programs: dict[str, list[Run]] = {}
     for run in runs:
-        found.setdefault(run.program, []).append(run)
-    return found
+        programs.setdefault(run.program, []).append(run)
+    return programs

@@ -26,13 +26,13 @@ def verdict(history: History) -> str:
 def history_text(history: History) -> str:
     """Return the changes, then the last runs, a row each."""
     lines = [printable(verdict(history)), ""]
-    for each in history.changes:
-        sign = "worse " if each.is_worse else "better"
-        lines.append(printable(f"  {sign}  {each.words}"))
+    for change in history.changes:
+        sign = "worse " if change.is_worse else "better"
+        lines.append(printable(f"  {sign}  {change.words}"))
     if history.changes:
         lines.append("")
     shown = history.runs[-_SHOWN:]
-    changed = {each.at for each in history.changes}
+    changed = {change.at for change in history.changes}
     first = len(history.runs) - len(shown)
     columns = [
         Column("", [">" if first + i in changed else "" for i in range(len(shown))], is_text=True),
@@ -53,8 +53,8 @@ def history_text(history: History) -> str:
     lines.append(f"\nRuns are {history.order}.")
     hosts = {run.host for run in history.runs if run.host}
     if len(hosts) > 1:
-        told = f"They come from {len(hosts)} machines: times may differ by machine."
-        lines.append(printable(told))
+        machines = f"They come from {len(hosts)} machines: times may differ by machine."
+        lines.append(printable(machines))
     return "\n".join(lines)
 
 

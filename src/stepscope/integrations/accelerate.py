@@ -20,7 +20,7 @@ class _Theirs:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        theirs = (each for each in type(self).__mro__ if each.__name__ == AccelerateProfile.base)
+        theirs = (base for base in type(self).__mro__ if base.__name__ == AccelerateProfile.base)
         return next(theirs, type(self))
 
 
@@ -90,7 +90,9 @@ class AccelerateProfile(_Theirs, Late):
 
         options = {**self._options, "on_trace_ready": self.on_trace_ready}
         if self.activities is not None:
-            options["activities"] = [self._get_profiler_activity(each) for each in self.activities]
+            options["activities"] = [
+                self._get_profiler_activity(activity) for activity in self.activities
+            ]
         if self.schedule_option is not None:
             options["schedule"] = schedule(**self.schedule_option)
         recording = Recording(options, report=self._report)

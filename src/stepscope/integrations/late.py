@@ -57,7 +57,7 @@ class Late:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling: the derived class is found by its plain one."""
-        plain = next(each for each in type(self).__mro__ if "_is_derived" not in vars(each))
+        plain = next(base for base in type(self).__mro__ if "_is_derived" not in vars(base))
         return _restored, (plain, self.__getstate__())
 
     def __getstate__(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class StepscopeTrace:
 
     def count(self, name: str) -> int:
         """Return the number of calls of an operator, a kernel or a range."""
-        return sum(each == name for each in self.trace.names())
+        return sum(its_name == name for its_name in self.trace.names())
 
     def quantity(self, name: str) -> float | None:
         """Return a quantity of the trace: ``ops``, ``synchronisations``, ..."""
@@ -182,8 +182,8 @@ def _limits(item: pytest.Item) -> Limits:
             given |= mark.kwargs
         return limits_of(given, "@pytest.mark.stepscope")
     except StepscopeError as error:
-        told = str(error)  # failing below: pytest would show both
-    pytest.fail(told, pytrace=False)
+        message = str(error)  # failing below: pytest would show both
+    pytest.fail(message, pytrace=False)
 
 
 def _options(limits: Limits | None) -> dict[str, Any]:
@@ -252,13 +252,13 @@ class _Told:
             _tell(terminalreporter, self._kept)
 
 
-def _tell(terminal: Any, kept: Sequence[str]) -> None:
+def _tell(terminal: Any, files: Sequence[str]) -> None:
     terminal.section("stepscope", sep="-", blue=True)
-    word, them = ("baseline is", "it") if len(kept) == 1 else ("baselines are", "them")
+    word, it = ("baseline is", "it") if len(files) == 1 else ("baselines are", "them")
     terminal.line(
-        f"{len(kept)} {word} new; commit {them}, so that later runs are compared with {them}:"
+        f"{len(files)} {word} new; commit {it}, so that later runs are compared with {it}:"
     )
-    for path in kept[:10]:
+    for path in files[:10]:
         terminal.line(f"  {path}")
-    if len(kept) > 10:
-        terminal.line(f"  and {len(kept) - 10} more")
+    if len(files) > 10:
+        terminal.line(f"  and {len(files) - 10} more")

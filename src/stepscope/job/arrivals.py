@@ -55,69 +55,69 @@ class Lateness:
 
 
 def arrival_table(job: Job) -> ArrivalTable:
-    found = of_several(job.meetings)
-    meeting = found.meeting
-    first, last, _ = _firsts(found)
+    meetings = of_several(job.meetings)
+    meeting = meetings.meeting
+    first, last, _ = _firsts(meetings)
     return ArrivalTable(
         meeting,
-        found.step[meeting],
-        job.number[found.rank],
-        found.arrived_ns - first[meeting],
-        np.maximum(last[meeting] - found.arrived_ns, 0),
-        found.done_ns - first[meeting],
+        meetings.step[meeting],
+        job.number[meetings.rank],
+        meetings.arrived_ns - first[meeting],
+        np.maximum(last[meeting] - meetings.arrived_ns, 0),
+        meetings.done_ns - first[meeting],
     )
 
 
 def blame_table(job: Job) -> BlameTable:
     """Return which rank was last at each collective, and by how much."""
-    found = of_several(job.meetings)
-    names = [kind.name for kind in found.kinds]
-    groups = [group_words(kind.group, kind.members) for kind in found.kinds]
-    first, last, order = _firsts(found)
-    ends = found.first[1:]
-    second = found.arrived_ns[order[ends - 2]] if len(found) else last
+    meetings = of_several(job.meetings)
+    names = [kind.name for kind in meetings.kinds]
+    groups = [group_words(kind.group, kind.members) for kind in meetings.kinds]
+    first, last, order = _firsts(meetings)
+    ends = meetings.first[1:]
+    second = meetings.arrived_ns[order[ends - 2]] if len(meetings) else last
     blame = last - second
-    who = job.number[found.rank[order[ends - 1]]] if len(found) else last
-    wait = last[found.meeting] - found.arrived_ns
-    starts = found.first[:-1]
-    done = np.minimum.reduceat(found.done_ns, starts) if len(found) else last
-    total = np.add.reduceat(wait, starts) if len(found) else last
-    codes = found.kind.astype(np.uint32)
-    sizes = np.array([kind.bytes for kind in found.kinds] or [0], np.int64)
+    who = job.number[meetings.rank[order[ends - 1]]] if len(meetings) else last
+    wait = last[meetings.meeting] - meetings.arrived_ns
+    starts = meetings.first[:-1]
+    done = np.minimum.reduceat(meetings.done_ns, starts) if len(meetings) else last
+    total = np.add.reduceat(wait, starts) if len(meetings) else last
+    codes = meetings.kind.astype(np.uint32)
+    sizes = np.array([kind.bytes for kind in meetings.kinds] or [0], np.int64)
     return BlameTable(
         Labels(codes, names),
         Labels(codes, groups),
-        found.number,
-        found.step,
-        found.count,
+        meetings.number,
+        meetings.step,
+        meetings.count,
         first,
         last - first,
         np.where(blame > job.residual_ns, who, NOBODY),
         blame,
         total,
         np.maximum(done - last, 0),
-        sizes[found.kind] if len(found) else last,
+        sizes[meetings.kind] if len(meetings) else last,
     )
 
 
-def lateness(found: Meetings) -> Lateness:
+def lateness(meetings: Meetings) -> Lateness:
     """Return how late each rank is at each meeting, compared with the median rank."""
-    if not len(found):
+    if not len(meetings):
         nothing = np.zeros(0, np.int64)
         return Lateness(nothing, nothing, nothing)
-    _, last, order = _firsts(found)
-    meeting = found.meeting
-    middle = found.arrived_ns[order[found.first[:-1] + (found.count - 1) // 2]]
-    late = found.arrived_ns - middle[meeting]
-    late = np.where(found.count[meeting] > 1, late, 0)
-    by_rank = np.lexsort((found.arrived_ns, found.rank))
+    _, last, order = _firsts(meetings)
+    meeting = meetings.meeting
+    middle = meetings.arrived_ns[order[meetings.first[:-1] + (meetings.count - 1) // 2]]
+    late = meetings.arrived_ns - middle[meeting]
+    late = np.where(meetings.count[meeting] > 1, late, 0)
+    by_rank = np.lexsort((meetings.arrived_ns, meetings.rank))
     before, now = by_rank[:-1], by_rank[1:]
-    in_flight = (found.rank[before] == found.rank[now]) & (
-        found.done_ns[before] > found.arrived_ns[now]
+    in_flight = (meetings.rank[before] == meetings.rank[now]) & (
+        meetings.done_ns[before] > meetings.arrived_ns[now]
     )
     brought = np.zeros(len(late), np.int64)
     brought[now[in_flight]] = np.maximum(late[before[in_flight]], 0)
-    return Lateness(late, late - brought, np.maximum(last[meeting] - found.arrived_ns, 0))
+    return Lateness(late, late - brought, np.maximum(last[meeting] - meetings.arrived_ns, 0))
 
 
 def of_several(found: Meetings) -> Meetings:
@@ -131,15 +131,17 @@ def group_words(group: str, members: tuple[int, ...]) -> str:
     if not members:
         return group or "all"
     if len(members) > 4 and members == tuple(range(members[0], members[-1] + 1)):
-        told = f"{members[0]}-{members[-1]}"
+        ranks = f"{members[0]}-{members[-1]}"
     else:
-        told = ",".join(map(str, members[:4])) + (",..." if len(members) > 4 else "")
-    return f"{group} ({told})" if group else told
+        ranks = ",".join(map(str, members[:4])) + (",..." if len(members) > 4 else "")
+    return f"{group} ({ranks})" if group else ranks
 
 
-def _firsts(found: Meetings) -> tuple[Int64, Int64, Int64]:
+def _firsts(meetings: Meetings) -> tuple[Int64, Int64, Int64]:
     """Return the first and last arrival of each meeting, and the order of all rows by arrival."""
-    order = np.lexsort((found.arrived_ns, found.meeting))
-    first = found.arrived_ns[order[found.first[:-1]]] if len(found) else found.first[:0]
-    last = found.arrived_ns[order[found.first[1:] - 1]] if len(found) else found.first[:0]
+    order = np.lexsort((meetings.arrived_ns, meetings.meeting))
+    first = meetings.arrived_ns[order[meetings.first[:-1]]] if len(meetings) else meetings.first[:0]
+    last = (
+        meetings.arrived_ns[order[meetings.first[1:] - 1]] if len(meetings) else meetings.first[:0]
+    )
     return first, last, order

@@ -47,18 +47,18 @@ def bus_factor(collective: str, ranks: int) -> float:
 
 def bandwidth_table(job: Job) -> BandwidthTable:
     """Return the bandwidth of all collectives of known size."""
-    found = of_several(job.meetings)
+    meetings = of_several(job.meetings)
     rows = []
-    if len(found):
-        last = np.maximum.reduceat(found.arrived_ns, found.first[:-1])
-        done = np.maximum.reduceat(found.done_ns, found.first[:-1])
+    if len(meetings):
+        last = np.maximum.reduceat(meetings.arrived_ns, meetings.first[:-1])
+        done = np.maximum.reduceat(meetings.done_ns, meetings.first[:-1])
         transfer = np.maximum(done - last, 0)
-        for code in np.unique(found.kind).tolist():
-            kind = found.kinds[code]
+        for code in np.unique(meetings.kind).tolist():
+            kind = meetings.kinds[code]
             if kind.bytes <= 0:
                 continue
-            mine = transfer[found.kind == code]
-            ranks = kind.group_size if kind.group_size > 0 else int(found.count.max())
+            mine = transfer[meetings.kind == code]
+            ranks = kind.group_size if kind.group_size > 0 else int(meetings.count.max())
             median = int(np.median(mine))
             speed = kind.bytes / (median * 1e-9) if median else 0.0
             bus = speed * bus_factor(kind.name, ranks)

@@ -45,8 +45,8 @@ class Clocks:
     @property
     def residual_ns(self) -> float:
         """Return the accuracy of most ranks' clocks; 0 if there was nothing to align."""
-        known = self.error_ns[self.meetings > 0]
-        return float(np.median(known)) if len(known) else 0.0
+        aligned_ns = self.error_ns[self.meetings > 0]
+        return float(np.median(aligned_ns)) if len(aligned_ns) else 0.0
 
     def corrected(self, rank: NDArray[np.integer], time_ns: Int64) -> Int64:
         if not self.offset_ns.any() and not self.drift.any():
@@ -57,11 +57,11 @@ class Clocks:
         return corrected
 
 
-def aligned(found: Meetings, hosts: Sequence[str]) -> Clocks:
+def aligned(meetings: Meetings, hosts: Sequence[str]) -> Clocks:
     """Return the clocks of a job's ranks, aligned by the ends of their meetings."""
     ranks = len(hosts)
-    origin = int(found.done_ns.min()) if len(found.done_ns) else 0
-    used = _used(found)
+    origin = int(meetings.done_ns.min()) if len(meetings.done_ns) else 0
+    used = _used(meetings)
     nothing = np.zeros(ranks)
     if not len(used):
         return Clocks(
@@ -74,34 +74,36 @@ def aligned(found: Meetings, hosts: Sequence[str]) -> Clocks:
     return Clocks(origin, offset, drift, error, ends.count, ends.part, True)
 
 
-def _used(found: Meetings) -> Meetings:
+def _used(meetings: Meetings) -> Meetings:
     """Return the meetings that help alignment, limited for each set of ranks."""
-    synchronises = np.array([kind.name in SYNCHRONISING for kind in found.kinds], np.bool_)
-    if not len(found):
-        return found
-    open_rows = np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
-    which = synchronises[found.kind] & (found.count > 1) & ~open_rows
+    synchronises = np.array([kind.name in SYNCHRONISING for kind in meetings.kinds], np.bool_)
+    if not len(meetings):
+        return meetings
+    open_rows = np.add.reduceat(meetings.is_open.astype(np.int64), meetings.first[:-1]) > 0
+    which = synchronises[meetings.kind] & (meetings.count > 1) & ~open_rows
     codes: dict[tuple[str, tuple[int, ...]], int] = {}
-    group_of = [codes.setdefault((kind.group, kind.members), len(codes)) for kind in found.kinds]
+    group_of = [codes.setdefault((kind.group, kind.members), len(codes)) for kind in meetings.kinds]
     at = np.flatnonzero(which)
-    group = np.array(group_of)[found.kind[at]] * (int(found.count.max()) + 1) + found.count[at]
+    group = (
+        np.array(group_of)[meetings.kind[at]] * (int(meetings.count.max()) + 1) + meetings.count[at]
+    )
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
-    kept = np.zeros(len(found), np.bool_)
+    is_used = np.zeros(len(meetings), np.bool_)
     for members in np.split(at[order], first[1:]):
         step = max(len(members) / MOST_MEETINGS, 1)
-        kept[members[np.arange(0, len(members), step).astype(np.int64)]] = True
-    return found.take(kept)
+        is_used[members[np.arange(0, len(members), step).astype(np.int64)]] = True
+    return meetings.take(is_used)
 
 
 class _Ends:
     """The ends of meetings as arrays to fit: rank, time since the origin, meeting."""
 
-    def __init__(self, found: Meetings, origin: int, ranks: int) -> None:
-        self.rank = found.rank.astype(np.int64)
-        self.time = (found.done_ns - origin).astype(np.float64)
-        self.first = found.first[:-1]
-        self.meeting = found.meeting
+    def __init__(self, meetings: Meetings, origin: int, ranks: int) -> None:
+        self.rank = meetings.rank.astype(np.int64)
+        self.time = (meetings.done_ns - origin).astype(np.float64)
+        self.first = meetings.first[:-1]
+        self.meeting = meetings.meeting
         self.ranks = ranks
         self.count = np.bincount(self.rank, minlength=ranks)
         self._order = np.lexsort((self.time, self.rank))
@@ -163,9 +165,9 @@ class _Ends:
             slope = self._sums(weight * dx * (y - my[self.rank])) / np.maximum(across, 1e-12)
             b = np.where(tells, slope, 0.0)
             a = np.where(tells, my - b * mx, level)
-            left = y - a[self.rank] - b[self.rank] * x
-            scale = np.maximum(2.0 * _SIGMA * self._medians(np.abs(left)), 1.0)
-            weight = 1.0 / (1.0 + (left / scale[self.rank]) ** 2) ** 2
+            residual = y - a[self.rank] - b[self.rank] * x
+            scale = np.maximum(2.0 * _SIGMA * self._medians(np.abs(residual)), 1.0)
+            weight = 1.0 / (1.0 + (residual / scale[self.rank]) ** 2) ** 2
         return a, b
 
     def _sums(self, values: Float64) -> Float64:
@@ -184,9 +186,9 @@ class _Ends:
         ordered = values[np.lexsort((values, self.rank))]
         has = self.count > 0
         begin, count = self._by_rank[:-1][has], self.count[has]
-        found = np.zeros(self.ranks)
-        found[has] = (ordered[begin + (count - 1) // 2] + ordered[begin + count // 2]) / 2
-        return found
+        medians = np.zeros(self.ranks)
+        medians[has] = (ordered[begin + (count - 1) // 2] + ordered[begin + count // 2]) / 2
+        return medians
 
 
 def _shared_by_hosts(

@@ -95,8 +95,8 @@ def _of_host(trace: Trace) -> Collectives:
     on_host = ~slices.on_device
     rows = np.zeros(0, np.int64)
     if len(slices.args.rest):
-        told = trace.strings.ids_with(f'"{COLLECTIVE}"')
-        rows = np.flatnonzero(np.isin(slices.args.rest, told) & on_host)
+        ids = trace.strings.ids_with(f'"{COLLECTIVE}"')
+        rows = np.flatnonzero(np.isin(slices.args.rest, ids) & on_host)
     for pattern in (BACKEND_COLLECTIVE, _CALL_NAME):
         if not len(rows):
             rows = outermost(trace, np.flatnonzero(_named(trace, pattern) & on_host))
@@ -107,8 +107,8 @@ def _of_host(trace: Trace) -> Collectives:
 def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
     name = trace.slices.name
     ids = ids_where(name, trace.strings, lambda text: pattern.search(text) is not None)
-    found: Bool = np.isin(name, ids)
-    return found
+    has_id: Bool = np.isin(name, ids)
+    return has_id
 
 
 def _together(trace: Trace, rows: Int64) -> Int64:
@@ -140,12 +140,12 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     if len(slices.args.rest):
-        told = trace.strings.ids_with(f'"{COLLECTIVE}"')
-        marked = np.isin(slices.args.rest, told) & ~slices.on_device
+        ids = trace.strings.ids_with(f'"{COLLECTIVE}"')
+        marked = np.isin(slices.args.rest, ids) & ~slices.on_device
     if not marked.any():
         marked = _named(trace, BACKEND_COLLECTIVE) & ~slices.on_device
-    found = around(slices.parent, host, marked, itself=True)
-    return np.where(found == NO_SLICE, host, found)
+    callers = around(slices.parent, host, marked, itself=True)
+    return np.where(callers == NO_SLICE, host, callers)
 
 
 def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:
@@ -157,8 +157,8 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
     numbers = slices.args.dense(NUMBER, len(slices), NO_NUMBER)
     seq = numbers[first]
     if len(host):
-        known = host != NO_SLICE
-        seq = np.where((seq == NO_NUMBER) & known, numbers[np.where(known, host, 0)], seq)
+        has_host = host != NO_SLICE
+        seq = np.where((seq == NO_NUMBER) & has_host, numbers[np.where(has_host, host, 0)], seq)
     ended_ns = np.maximum(slices.ends_of(last), slices.ends_of(first))
     return Collectives(
         kinds,
@@ -191,7 +191,7 @@ class _Told:
         is_module = slices.kind == SliceKind.MODULE
         self._module = nearest(slices.parent, is_module) if is_module.any() else None
         self._groups = {
-            str(each.get("pg_name", "")): each for each in _group_config(trace.info.user)
+            str(config.get("pg_name", "")): config for config in _group_config(trace.info.user)
         }
         self._pairs: dict[int, dict[str, Any]] = {}
 
@@ -215,8 +215,8 @@ class _Told:
         ]  # fmt: skip
         first, which = distinct_rows(keys)
         codes: dict[Kind, int] = {}
-        found = np.stack([column[first].astype(np.int64) for column in keys], axis=1)
-        code = [codes.setdefault(self._read(key), len(codes)) for key in found.tolist()]
+        distinct_keys = np.stack([column[first].astype(np.int64) for column in keys], axis=1)
+        code = [codes.setdefault(self._read(key), len(codes)) for key in distinct_keys.tolist()]
         return tuple(codes), np.array(code, np.int32)[which]
 
     def _read(self, key: list[int]) -> Kind:
@@ -257,7 +257,9 @@ class _Told:
 def _group_config(user: Any) -> list[dict[str, Any]]:
     distributed = user.get("distributedInfo")
     groups = distributed.get("pg_config") if isinstance(distributed, dict) else None
-    return [each for each in groups if isinstance(each, dict)] if isinstance(groups, list) else []
+    return (
+        [group for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
+    )
 
 
 def _input_size(pairs: dict[str, Any]) -> tuple[int, str]:
@@ -267,17 +269,17 @@ def _input_size(pairs: dict[str, Any]) -> tuple[int, str]:
         for shape, dtype in zip(dims, types, strict=False):
             if not isinstance(shape, list) or not shape or not isinstance(dtype, str):
                 continue
-            if dtype and all(type(each) is int for each in shape):
+            if dtype and all(type(length) is int for length in shape):
                 return math.prod(shape), dtype.removeprefix("c10::")
     return NO_NUMBER, ""
 
 
-def _ranks(told: Any) -> tuple[int, ...]:
+def _ranks(ranks: Any) -> tuple[int, ...]:
     """Return the ranks in a list, or in the text of one; none if it is cut off."""
-    if isinstance(told, str):
-        if not re.fullmatch(r"\s*\[[\d,\s]*\]\s*", told):
+    if isinstance(ranks, str):
+        if not re.fullmatch(r"\s*\[[\d,\s]*\]\s*", ranks):
             return ()
-        told = [int(each) for each in re.findall(r"\d+", told)]
-    if isinstance(told, list) and all(type(each) is int for each in told):
-        return tuple(sorted(told))
+        ranks = [int(rank) for rank in re.findall(r"\d+", ranks)]
+    if isinstance(ranks, list) and all(type(rank) is int for rank in ranks):
+        return tuple(sorted(ranks))
     return ()

@@ -88,7 +88,7 @@ def _size(path: str) -> int:
     here = Path(path)
     try:
         if here.is_dir():
-            return sum(each.stat().st_size for each in here.iterdir())
+            return sum(entry.stat().st_size for entry in here.iterdir())
         return here.stat().st_size
     except OSError:
         return 0

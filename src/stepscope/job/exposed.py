@@ -30,18 +30,18 @@ class ExposedTable(Table):
 
 def exposed_table(job: Job) -> ExposedTable:
     """Return how much of each rank's communication no compute hides."""
-    rows = [(int(rank.rank or 0), each) for rank in job.ranks for each in rank.overlaps]
+    rows = [(int(rank.rank or 0), overlap) for rank in job.ranks for overlap in rank.overlaps]
     numbers = np.array(
         [
-            (rank, each.calls, each.communication_ns, each.overlap_ns, each.exposed_ns)
-            for rank, each in rows
+            (rank, overlap.calls, overlap.communication_ns, overlap.overlap_ns, overlap.exposed_ns)
+            for rank, overlap in rows
         ],
         np.int64,
     ).reshape(-1, 5)
     return ExposedTable(
         numbers[:, 0],
-        tuple(each.device for _, each in rows),
-        tuple(each.group for _, each in rows),
-        tuple(each.module for _, each in rows),
+        tuple(overlap.device for _, overlap in rows),
+        tuple(overlap.group for _, overlap in rows),
+        tuple(overlap.module for _, overlap in rows),
         *numbers[:, 1:].T,
     )

@@ -61,18 +61,18 @@ def read_dump(path: str | PathLike[str], rank: int | None = None) -> Dump:
         data = read_regular(place, _LIMIT_BYTES)
     except OSError as error:
         raise TraceReadError(place, f"cannot be read: {error.strerror}") from None
-    told = _loaded(place, data)
-    entries = told.get("entries") if isinstance(told, dict) else told
+    dump = _loaded(place, data)
+    entries = dump.get("entries") if isinstance(dump, dict) else dump
     if not isinstance(entries, list):
         raise TraceReadError(place, "is not a flight-recorder dump: it has no list of entries")
     if rank is None:
-        number = told.get("rank") if isinstance(told, dict) else None
-        found = _RANK.search(place.stem) or _RANK.search(place.name)
-        if not isinstance(number, int) and found is None:
+        number = dump.get("rank") if isinstance(dump, dict) else None
+        match = _RANK.search(place.stem) or _RANK.search(place.name)
+        if not isinstance(number, int) and match is None:
             raise StepscopeError(f"{place}: its name does not contain a rank; pass rank=N")
-        rank = number if isinstance(number, int) else int(found[1]) if found else 0
-    calls = [_call(each) for each in entries if isinstance(each, dict)]
-    return Dump(str(place), rank, tuple(each for each in calls if each), _groups(told))
+        rank = number if isinstance(number, int) else int(match[1]) if match else 0
+    calls = [_call(entry) for entry in entries if isinstance(entry, dict)]
+    return Dump(str(place), rank, tuple(entry for entry in calls if entry), _groups(dump))
 
 
 def stuck_in_dumps(dumps: Iterable[Dump]) -> list[Stuck]:
@@ -88,24 +88,24 @@ def stuck_in_dumps(dumps: Iterable[Dump]) -> list[Stuck]:
             seen = reached.setdefault(call.group, {})
             seen[dump.rank] = max(seen.get(dump.rank, -1), call.number)
             calls.setdefault((call.group, call.number), {})[dump.rank] = call
-    known = {dump.rank for dump in dumps}
-    found = []
+    recorded = {dump.rank for dump in dumps}
+    stuck = []
     for group, seen in reached.items():
-        of_group = (ranks_of.get(group) or known) & known
+        of_group = (ranks_of.get(group) or recorded) & recorded
         for number in sorted(n for g, n in calls if g == group):
             here = calls[group, number]
             waiting = [rank for rank, call in here.items() if call.state != "completed"]
             absent = [rank for rank in of_group - set(here) if seen.get(rank, -1) < number]
             if waiting and absent:
                 call = here[min(waiting)]
-                found.append(
+                stuck.append(
                     Stuck(
                         call.name, group, number, tuple(sorted(waiting)), tuple(sorted(absent)),
                         call.place,
                     )
                 )  # fmt: skip
                 break
-    return found
+    return stuck
 
 
 def _loaded(path: Path, data: bytes) -> Any:
@@ -148,13 +148,13 @@ def _frame(frames: Any) -> str:
     return ""
 
 
-def _groups(told: Any) -> dict[str, tuple[int, ...]]:
-    config = told.get("pg_config") if isinstance(told, dict) else None
-    found = {}
+def _groups(configs: Any) -> dict[str, tuple[int, ...]]:
+    config = configs.get("pg_config") if isinstance(configs, dict) else None
+    groups = {}
     for name, group in config.items() if isinstance(config, dict) else ():
         ranks = group.get("ranks") if isinstance(group, dict) else None
         if isinstance(ranks, str):
-            ranks = [int(each) for each in re.findall(r"\d+", ranks)]
-        if isinstance(ranks, list) and all(isinstance(each, int) for each in ranks):
-            found[_text(name)] = tuple(ranks)
-    return found
+            ranks = [int(rank) for rank in re.findall(r"\d+", ranks)]
+        if isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks):
+            groups[_text(name)] = tuple(ranks)
+    return groups

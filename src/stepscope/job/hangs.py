@@ -29,26 +29,26 @@ class HangTable(Table):
 
 def hang_table(job: Job) -> HangTable:
     """Return the collectives at which ranks wait for ranks that never arrived."""
-    found = job.meetings
+    meetings = job.meetings
     place = {int(number): i for i, number in enumerate(job.number)}
     ends = _ends(job)
     rows = []
     for i in np.flatnonzero(_unfinished(job)).tolist():
-        kind = found.kinds[found.kind[i]]
-        here = found.rows(i)
-        arrived = {int(rank) for rank in found.rank[here]}
+        kind = meetings.kinds[meetings.kind[i]]
+        here = meetings.rows(i)
+        arrived = {int(rank) for rank in meetings.rank[here]}
         # Without a list of members, only the group of all ranks is known to miss one.
-        members = {place[each] for each in kind.members if each in place}
+        members = {place[member] for member in kind.members if member in place}
         members = members or (set(place.values()) if not kind.group else arrived)
-        came = int(found.arrived_ns[here].min())
+        came = int(meetings.arrived_ns[here].min())
         absent = sorted(rank for rank in members - arrived if ends[rank] - came > _SHORTEST_NS)
         if not absent:
             continue
         until = max(int(ends[rank]) for rank in arrived)
         rows.append(
             (
-                kind.name, group_words(kind.group, kind.members), int(found.number[i]),
-                int(found.step[i]), _list(job, sorted(arrived)), _list(job, absent),
+                kind.name, group_words(kind.group, kind.members), int(meetings.number[i]),
+                int(meetings.step[i]), _list(job, sorted(arrived)), _list(job, absent),
                 max(until - came, 0), "; ".join(_last(job, rank) for rank in absent[:4]),
             )
         )  # fmt: skip
@@ -62,10 +62,10 @@ def hang_table(job: Job) -> HangTable:
 
 def _unfinished(job: Job) -> Bool:
     """Return the meetings that were incomplete for a rank when its recording stopped."""
-    found = job.meetings
-    if not len(found):
+    meetings = job.meetings
+    if not len(meetings):
         return np.zeros(0, np.bool_)
-    found_open: Bool = np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
+    found_open: Bool = np.add.reduceat(meetings.is_open.astype(np.int64), meetings.first[:-1]) > 0
     return found_open
 
 
@@ -82,13 +82,13 @@ def _list(job: Job, places: list[int]) -> str:
 
 def _last(job: Job, rank: int) -> str:
     """Describe the last collective that a rank reached."""
-    found = job.meetings
-    mine = np.flatnonzero(found.rank == rank)
+    meetings = job.meetings
+    mine = np.flatnonzero(meetings.rank == rank)
     number = int(job.number[rank])
     if not len(mine):
         return f"rank {number} reached no collective"
-    row = int(mine[found.arrived_ns[mine].argmax()])
-    i = int(np.searchsorted(found.first, row, side="right")) - 1
-    kind = found.kinds[found.kind[i]]
+    row = int(mine[meetings.arrived_ns[mine].argmax()])
+    i = int(np.searchsorted(meetings.first, row, side="right")) - 1
+    kind = meetings.kinds[meetings.kind[i]]
     group = group_words(kind.group, kind.members)
-    return f"rank {number} reached {kind.name} {int(found.number[i])} of group {group} last"
+    return f"rank {number} reached {kind.name} {int(meetings.number[i])} of group {group} last"

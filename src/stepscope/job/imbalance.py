@@ -41,7 +41,7 @@ def imbalance_table(job: Job) -> ImbalanceTable:
     place = {int(number): i for i, number in enumerate(job.number)}
     rows = []
     for members, words in groups.items():
-        at = np.array([place[each] for each in members if each in place], np.int64)
+        at = np.array([place[member] for member in members if member in place], np.int64)
         at = at[np.isfinite(own[at])] if len(at) else at
         if len(at) < 2:
             continue

@@ -53,20 +53,20 @@ class Straggler:
 
 def step_delays(job: Job) -> Float64:
     """Return the delay in ns that each rank (row) causes in each step (column)."""
-    found = of_several(job.meetings)
+    meetings = of_several(job.meetings)
     delays = np.zeros((len(job), len(job.steps)))
     if not len(job.steps):
         return delays
-    if not len(found):  # ranks without meetings are compared by duration
+    if not len(meetings):  # ranks without meetings are compared by duration
         own = np.nan_to_num(job.own_ns)
         return np.maximum(own - _middle(own), 0)
-    late = lateness(found)
-    step = found.step[found.meeting]
+    late = lateness(meetings)
+    step = meetings.step[meetings.meeting]
     at = np.minimum(np.searchsorted(job.steps, step), len(job.steps) - 1)
     inside = job.steps[at] == step
     # Time that a rank loses and makes up before the meeting is no delay.
     gained = np.where(late.gained_ns > job.residual_ns, late.gained_ns, 0)
-    cell = found.rank[inside].astype(np.int64) * len(job.steps) + at[inside]
+    cell = meetings.rank[inside].astype(np.int64) * len(job.steps) + at[inside]
     sums = np.bincount(cell, gained[inside], delays.size).astype(np.float64)
     return sums.reshape(delays.shape)
 
@@ -79,19 +79,19 @@ def stragglers(job: Job) -> list[Straggler]:
     step_ns = np.nanmedian(job.step_ns[:, steady], axis=0)
     typical_ns = max(job.typical_step_ns, 1.0)
     beyond = delays - _middle(delays)
-    found = []
+    late = []
     for rank in np.argsort(-delays.mean(axis=1), kind="stable")[: _worth_a_look(job)].tolist():
-        told = _persistent(job, beyond, rank, typical_ns) or _passing(
+        pattern = _persistent(job, beyond, rank, typical_ns) or _passing(
             job, beyond, rank, typical_ns, step_ns
         )
-        if told is None:
+        if pattern is None:
             continue
-        is_persistent, which = told
+        is_persistent, which = pattern
         numbers = tuple(job.steps[steady[which]].tolist())
         mean_ns = float(beyond[rank].mean() if is_persistent else beyond[rank, which].mean())
         saved = mean_ns * len(which) / len(steady)
         saved = _saved(beyond, rank) if is_persistent else saved
-        found.append(
+        late.append(
             Straggler(
                 rank=int(job.number[rank]),
                 host=job.hosts[rank],
@@ -104,7 +104,7 @@ def stragglers(job: Job) -> list[Straggler]:
                 saves_ns=saved,
             )
         )
-    return sorted(found, key=lambda each: -each.saves_ns)
+    return sorted(late, key=lambda one: -one.saves_ns)
 
 
 def _worth_a_look(job: Job) -> int:

@@ -110,12 +110,12 @@ def _own_numbers(rank: RankSummary) -> Int64:
 
 def _steps_of_calls(rank: RankSummary) -> list[tuple[tuple[str, int], int]]:
     """Return the step of each collective that has a sequence number."""
-    known = np.flatnonzero((rank.seq != NO_NUMBER) & (rank.step >= 0))[:2000]
+    numbered = np.flatnonzero((rank.seq != NO_NUMBER) & (rank.step >= 0))[:2000]
     kinds = rank.kinds
     return [
         ((kinds[kind].group, seq), step)
         for kind, seq, step in zip(
-            rank.kind[known].tolist(), rank.seq[known].tolist(), rank.step[known].tolist(),
+            rank.kind[numbered].tolist(), rank.seq[numbered].tolist(), rank.step[numbered].tolist(),
             strict=True,
         )
     ]  # fmt: skip
@@ -128,14 +128,14 @@ def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
     """
     groups: dict[tuple[object, ...], int] = {}
     kinds: dict[Kind, int] = {}
-    found = _Rows(sum(len(rank.kind) for rank in ranks))
+    collected = _Rows(sum(len(rank.kind) for rank in ranks))
     for i, rank in enumerate(ranks):
-        kept = np.array([each.name not in _PAIRS for each in rank.kinds], np.bool_)
-        rows = np.flatnonzero(kept[rank.kind]) if len(kept) else np.zeros(0, np.int64)
-        code = np.array([kinds.setdefault(each, len(kinds)) for each in rank.kinds], np.int32)
+        is_matched = np.array([kind.name not in _PAIRS for kind in rank.kinds], np.bool_)
+        rows = np.flatnonzero(is_matched[rank.kind]) if len(is_matched) else np.zeros(0, np.int64)
+        code = np.array([kinds.setdefault(kind, len(kinds)) for kind in rank.kinds], np.int32)
         if len(rows):
             group, number = _numbered(rank, rows, groups)
-            found.add(
+            collected.add(
                 group=group,
                 number=number,
                 rank=i,
@@ -147,7 +147,7 @@ def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
                 is_open=rank.is_open[rows],
             )
         _take_rows(rank)
-    return _long(tuple(kinds), found)
+    return _long(tuple(kinds), collected)
 
 
 _TYPES: dict[str, type[np.generic]] = {
@@ -233,13 +233,13 @@ def _ordinal(key: Int64) -> Int64:
     return ordinal
 
 
-def _long(kinds: tuple[Kind, ...], found: _Rows) -> Meetings:
+def _long(kinds: tuple[Kind, ...], collected: _Rows) -> Meetings:
     """Order the rows by meeting, and the meetings by time."""
-    if not len(found):
+    if not len(collected):
         return _none()
-    order, new = _by_meeting(found)
+    order, new = _by_meeting(collected)
     first = np.flatnonzero(new)
-    began = np.minimum.reduceat(found["arrived"][order], first)
+    began = np.minimum.reduceat(collected["arrived"][order], first)
     by_time = np.argsort(began, kind="stable")
     count = np.diff(np.append(first, len(order)))
     heads = order[first[by_time]]
@@ -248,33 +248,33 @@ def _long(kinds: tuple[Kind, ...], found: _Rows) -> Meetings:
     rows += np.arange(len(order))
     rows = order[rows]
     del order, new
-    number = found.taken("number", heads)
+    number = collected.taken("number", heads)
     return Meetings(
         kinds,
-        found.taken("kind", heads),
+        collected.taken("kind", heads),
         np.where(number >> _IN_STEP_BITS, number & _IN_STEP, number),
-        found.taken("step", heads),
+        collected.taken("step", heads),
         starts,
-        found.taken("rank", rows),
-        found.taken("arrived", rows),
-        found.taken("done", rows),
-        found.taken("waited", rows),
-        found.taken("is_open", rows),
+        collected.taken("rank", rows),
+        collected.taken("arrived", rows),
+        collected.taken("done", rows),
+        collected.taken("waited", rows),
+        collected.taken("is_open", rows),
     )
 
 
-def _by_meeting(found: _Rows) -> tuple[Int64, Bool]:
+def _by_meeting(rows: _Rows) -> tuple[Int64, Bool]:
     """Return the rows by meeting and rank, and which of them begin a meeting."""
     # The rows are in the order of ranks, and stay so within a meeting: the sort is stable.
-    order = np.lexsort((found["number"], found["group"]))
-    same = _repeats(found["group"][order])
-    same &= _repeats(found["number"][order])
-    once = ~(same & _repeats(found["rank"][order]))  # duplicates of a number are left out
+    order = np.lexsort((rows["number"], rows["group"]))
+    same = _repeats(rows["group"][order])
+    same &= _repeats(rows["number"][order])
+    once = ~(same & _repeats(rows["rank"][order]))  # duplicates of a number are left out
     return order[once], ~same[once]
 
 
 def _repeats(values: NDArray[Any]) -> Bool:
     """Return which values equal their predecessor."""
-    found = np.zeros(len(values), np.bool_)
-    np.equal(values[1:], values[:-1], out=found[1:])
-    return found
+    is_repeat = np.zeros(len(values), np.bool_)
+    np.equal(values[1:], values[:-1], out=is_repeat[1:])
+    return is_repeat

@@ -87,24 +87,26 @@ def what_if(
 
 def chains_of(job: Job) -> Chains:
     """Return the chains of some steady steps, as recorded."""
-    found, steps = _some_steps(job)
-    arrived, done = found.arrived_ns, found.done_ns
-    waits = np.flatnonzero(found.waited_ns > 0)
+    meetings, steps = _some_steps(job)
+    arrived, done = meetings.arrived_ns, meetings.done_ns
+    waits = np.flatnonzero(meetings.waited_ns > 0)
     row = np.concatenate([np.arange(len(arrived)), waits])
     is_wait = np.arange(len(row)) >= len(arrived)
     time = np.where(is_wait, done[row], arrived[row])
-    rank = found.rank[row]
+    rank = meetings.rank[row]
     order = np.lexsort((is_wait, time, rank))
     row, is_wait, time, rank = row[order], is_wait[order], time[order], rank[order]
     same = np.concatenate([[False], rank[1:] == rank[:-1]])
     since = np.where(same, time - np.concatenate([[0], time[:-1]]), 0)
-    waited = np.where(is_wait, np.minimum(found.waited_ns[row].astype(np.int64), since), 0)
-    last = np.maximum.reduceat(arrived, found.first[:-1]) if len(found) else arrived
-    meeting = found.meeting[row]
+    waited = np.where(is_wait, np.minimum(meetings.waited_ns[row].astype(np.int64), since), 0)
+    last = np.maximum.reduceat(arrived, meetings.first[:-1]) if len(meetings) else arrived
+    meeting = meetings.meeting[row]
     lag = np.where(is_wait, np.maximum(time - last[meeting], 0), 0) if len(row) else time
     first = np.searchsorted(rank, np.arange(len(job) + 1))
     begin = np.where(first[:-1] < first[1:], np.append(time, 0)[first[:-1]], 0)
-    return Chains(first, meeting, is_wait, since - waited, lag, begin, found.count, max(steps, 1))
+    return Chains(
+        first, meeting, is_wait, since - waited, lag, begin, meetings.count, max(steps, 1)
+    )
 
 
 def replayed(chains: Chains) -> tuple[Int64, Int64]:
@@ -155,24 +157,24 @@ def duration_ns(chains: Chains) -> int:
 
 def _some_steps(job: Job) -> tuple[Meetings, int]:
     """Return the meetings of consecutive steady steps, limited in number."""
-    found, steady = job.meetings, job.steps[job.steady]
-    inside = np.isin(found.step, steady)
+    meetings, steady = job.meetings, job.steps[job.steady]
+    inside = np.isin(meetings.step, steady)
     if not inside.any():
-        return found, 1
-    points = 2 * int(found.count[inside].sum())
+        return meetings, 1
+    points = 2 * int(meetings.count[inside].sum())
     if points > MOST_POINTS:
-        kept = max(len(steady) * MOST_POINTS // points, 1)
-        begin = (len(steady) - kept) // 2
-        steady = steady[begin : begin + kept]
-        inside = np.isin(found.step, steady)
-    return found.take(inside), len(steady)
+        steps_kept = max(len(steady) * MOST_POINTS // points, 1)
+        begin = (len(steady) - steps_kept) // 2
+        steady = steady[begin : begin + steps_kept]
+        inside = np.isin(meetings.step, steady)
+    return meetings.take(inside), len(steady)
 
 
 def _place_of(job: Job, rank: int) -> int:
     at = np.flatnonzero(job.number == rank)
     if not len(at):
-        known = ", ".join(map(str, job.number[:8].tolist()))
-        raise StepscopeError(f"the job has no rank {shown(rank)}; it has {known}, ...")
+        ranks = ", ".join(map(str, job.number[:8].tolist()))
+        raise StepscopeError(f"the job has no rank {shown(rank)}; it has {ranks}, ...")
     return int(at[0])
 
 
@@ -197,7 +199,7 @@ def _median_rank(job: Job, chains: Chains, rank: int) -> Chains:
 def _faster_kernel(job: Job, chains: Chains, name: str) -> Chains:
     """Shorten each rank's work by half of its time in a kernel or operator."""
     changed = chains.own_ns.copy()
-    known = False
+    is_recorded = False
     for i, rank in enumerate(job.ranks):
         work = rank.work
         if work is None:
@@ -205,12 +207,12 @@ def _faster_kernel(job: Job, chains: Chains, name: str) -> Chains:
         steady = work.is_steady
         for table in (work.kernels, work.operators):
             if name in table.names:
-                known = True
+                is_recorded = True
                 spent = float(table.ns[table.names.index(name)][steady].sum())
                 share = spent / max(float(work.own_ns[steady].sum()), 1.0)
                 mine = slice(int(chains.first[i]), int(chains.first[i + 1]))
                 changed[mine] = (changed[mine] * max(1 - share / 2, 0)).astype(np.int64)
                 break
-    if not known:
+    if not is_recorded:
         raise StepscopeError(f"no rank spends much time on {shown(name)}; see the ranks' summaries")
     return replace(chains, own_ns=changed)

@@ -74,15 +74,15 @@ def reasons(job: Job, rank: int, steps: Sequence[int], delay_ns: float) -> list[
     at = int(np.flatnonzero(job.number == rank)[0])
     wanted = np.array(steps, np.int64)
     beside = _Beside(job, at, wanted)
-    found = [
+    candidates = [
         *_collections(beside),
         *_operators(beside),
         *_kernels(beside),
         *_causes(beside),
     ]
     least = EXPLAINS * delay_ns
-    kept = [each for each in found if each.excess_ns >= least]
-    return sorted(kept, key=lambda each: -_weight(each))
+    large = [reason for reason in candidates if reason.excess_ns >= least]
+    return sorted(large, key=lambda reason: -_weight(reason))
 
 
 def _weight(reason: Reason) -> float:
@@ -99,7 +99,7 @@ class _Beside:
         peers = [i for i in range(len(job)) if i != at and job.ranks[i].work is not None]
         thin = max(len(peers) // _MOST_PEERS, 1)
         self.own = self._columns(at)
-        self.peers = [each for each in map(self._columns, peers[::thin]) if len(each[1])]
+        self.peers = [columns for columns in map(self._columns, peers[::thin]) if len(columns[1])]
 
     def _columns(self, at: int) -> tuple[StepWork, Int64]:
         work = self._job.ranks[at].work
@@ -110,18 +110,18 @@ class _Beside:
         """Return ns and calls per step for each of the rank's names: its own, and the usual."""
         work, columns = self.own
         own = _means(table(work), columns)
-        peers = [_means(table(each), theirs) for each, theirs in self.peers]
+        peers = [_means(table(peer), theirs) for peer, theirs in self.peers]
         zero = np.zeros(2)
-        found = {}
+        figures = {}
         for name, mine in own.items():
             usual = np.median([each.get(name, zero) for each in peers] or [zero], axis=0)
-            found[name] = mine, usual
-        return found
+            figures[name] = mine, usual
+        return figures
 
     def column(self, values: Callable[[StepWork], NDArray[np.float32]]) -> tuple[float, float]:
         """Return a figure's mean over the steps: the rank's own, and the others' median."""
         work, columns = self.own
-        peers = [float(values(each)[theirs].mean()) for each, theirs in self.peers]
+        peers = [float(values(peer)[theirs].mean()) for peer, theirs in self.peers]
         own = float(values(work)[columns].mean()) if len(columns) else 0.0
         return own, float(np.median(peers)) if peers else 0.0
 
@@ -150,11 +150,11 @@ def _collections(beside: _Beside) -> list[Reason]:
 
 
 def _operators(beside: _Beside) -> list[Reason]:
-    found = beside.rows(lambda work: work.operators)
-    for_memory = {name: pair for name, pair in found.items() if _asks_for_memory(name)}
+    operators = beside.rows(lambda work: work.operators)
+    for_memory = {name: pair for name, pair in operators.items() if _asks_for_memory(name)}
     rows = {
         name: pair
-        for name, pair in found.items()
+        for name, pair in operators.items()
         if name not in for_memory and not name.startswith(COLLECTION)
     }
     lines = beside.rows(lambda work: work.lines)
@@ -188,7 +188,7 @@ def _kernels(beside: _Beside) -> list[Reason]:
     rows = beside.rows(lambda work: work.kernels)
     same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
     own, usual = _sums(same)
-    found = _more_calls(rows, "kernels", beside.per)
+    more_calls = _more_calls(rows, "kernels", beside.per)
     if own > usual > 0:
         worst = _worst(same)
         mine, theirs = same[worst]
@@ -197,8 +197,10 @@ def _kernels(beside: _Beside) -> list[Reason]:
             f"{worst[:80]}: {duration_text(mine[0])}{beside.per}, the others "
             f"{duration_text(theirs[0])}"
         )
-        found.append(Reason("slow-kernels", "slower kernels for the same work", text, own, usual))
-    return found
+        more_calls.append(
+            Reason("slow-kernels", "slower kernels for the same work", text, own, usual)
+        )
+    return more_calls
 
 
 def _worst(rows: dict[str, tuple[Float64, Float64]]) -> str:
@@ -233,20 +235,20 @@ def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]], place: st
     own, usual = _sums(same)
     ready, usually_ready = beside.column(lambda work: work.ready_ns)
     waits = ready - usually_ready
-    found = []
+    slower = []
     if own > usual > 0:
         excess = own - usual
         worst = _worst(same)
         text = f"the same operators take {own / usual:.2f} times as long, most of all {worst[:80]}"
         if waits >= _CONTENTION * excess:
             text += f"; its thread waits {duration_text(ready)}{beside.per} for a core"
-            found.append(Reason("contention", "other work on its cores", text, own, usual))
+            slower.append(Reason("contention", "other work on its cores", text, own, usual))
         else:
-            found.append(Reason("slow-operators", "slower operators", text, own, usual, place))
+            slower.append(Reason("slow-operators", "slower operators", text, own, usual, place))
     if waits > 0:
         text = f"its thread waits {duration_text(ready)}{beside.per} for a core that others use"
-        found.append(Reason("contention", "other work on its cores", text, ready, usually_ready))
-    return found
+        slower.append(Reason("contention", "other work on its cores", text, ready, usually_ready))
+    return slower
 
 
 def _sums(rows: dict[str, tuple[Float64, Float64]]) -> tuple[float, float]:
@@ -257,15 +259,15 @@ def _sums(rows: dict[str, tuple[Float64, Float64]]) -> tuple[float, float]:
 def _causes(beside: _Beside) -> list[Reason]:
     """Return the causes in samples or step parts, each with its hottest line."""
     lines = beside.rows(lambda work: work.lines)
-    found = []
+    causes = []
     for cause, (own, usual) in beside.rows(lambda work: work.causes).items():
         place = _place_of(lines, cause)
         at = f", most of it at {place}" if place else ""
         spent = f"{duration_text(own[0])}{beside.per}"
         text = f"{cause}: {spent}, the others {duration_text(usual[0])}{at}"
         name = _IDS.get(cause, cause.replace(" ", "-"))
-        found.append(Reason(name, cause, text, float(own[0]), float(usual[0]), place))
-    return found
+        causes.append(Reason(name, cause, text, float(own[0]), float(usual[0]), place))
+    return causes
 
 
 def _place_of(lines: dict[str, tuple[Float64, Float64]], *causes: str) -> str:

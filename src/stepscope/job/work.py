@@ -168,8 +168,8 @@ def _of_samples(
     share = 1 - waited / np.maximum(samples.duration_ns[rows], 1)
     weight = spent.weight_ns[sampled] * np.clip(share, 0, 1)
     cause, step = spent.cause[sampled].astype(np.int64), spent.step[sampled]
-    kept = cause != Cause.COMMUNICATION
-    weight, cause, step = weight[kept], cause[kept], step[kept]
+    is_own = cause != Cause.COMMUNICATION
+    weight, cause, step = weight[is_own], cause[is_own], step[is_own]
     by_cause = np.bincount(cause * steps + step, weight, len(Cause) * steps)
     causes = by_cause.reshape(len(Cause), steps)
     some = np.flatnonzero(causes.any(axis=1))
@@ -177,7 +177,7 @@ def _of_samples(
     told = StepRows(
         names, causes[some].astype(np.float32), np.zeros((len(some), steps), np.float32)
     )
-    moments = np.stack([spent.stack[sampled][kept], cause, step])
+    moments = np.stack([spent.stack[sampled][is_own], cause, step])
     return told, _lines(spent, moments, weight, steps)
 
 
@@ -199,15 +199,15 @@ def _lines(spent: Ledger, moments: Int64, weight: NDArray[Any], steps: int) -> S
 
 def _of_parts(trace: Trace, own_ns: Int64) -> StepRows:
     """Split the own time by the parts of a step, as slices define them; the rest is other."""
-    found = step_breakdown(trace)
-    told = [part for part in Part if part not in (Part.COMMUNICATION, Part.OTHER)]
-    ns = np.stack([found.parts_ns[:, part] for part in told]).astype(np.float64)
+    breakdown = step_breakdown(trace)
+    parts = [part for part in Part if part not in (Part.COMMUNICATION, Part.OTHER)]
+    ns = np.stack([breakdown.parts_ns[:, part] for part in parts]).astype(np.float64)
     rest = np.maximum(own_ns - ns.sum(axis=0), 0)
     ns = np.concatenate([ns, rest[None]])
     some = np.flatnonzero(ns.any(axis=1))
-    names = [*(Cause(int(part)).words for part in told), Cause.OTHER.words]
-    kept = ns[some].astype(np.float32)
-    return StepRows(tuple(names[i] for i in some), kept, np.zeros_like(kept))
+    names = [*(Cause(int(part)).words for part in parts), Cause.OTHER.words]
+    own_ns_of_part = ns[some].astype(np.float32)
+    return StepRows(tuple(names[i] for i in some), own_ns_of_part, np.zeros_like(own_ns_of_part))
 
 
 def _operators(trace: Trace, in_step: _Finder) -> StepRows:
@@ -245,18 +245,20 @@ def _longest(names: list[str], ns: NDArray[Any], calls: NDArray[Any]) -> StepRow
     most = max(min(MOST_ROWS, MOST_CELLS // steps), 4)
     order = np.argsort(-ns.sum(axis=1), kind="stable")
     collecting = [i for i in order.tolist()[most:] if names[i].startswith(COLLECTION)]
-    kept = np.array([*order[:most].tolist(), *collecting], np.int64)
+    chosen = np.array([*order[:most].tolist(), *collecting], np.int64)
     return StepRows(
-        tuple(names[i] for i in kept), ns[kept].astype(np.float32), calls[kept].astype(np.float32)
+        tuple(names[i] for i in chosen),
+        ns[chosen].astype(np.float32),
+        calls[chosen].astype(np.float32),
     )
 
 
 def _ready_ns(trace: Trace, steps: Steps, in_step: _Finder) -> Float32:
     samples = trace.samples
-    found = np.isin(samples.track, steps.track) & (samples.state == ThreadState.READY)
-    step = in_step(samples.time_ns[found])
+    is_ready = np.isin(samples.track, steps.track) & (samples.state == ThreadState.READY)
+    step = in_step(samples.time_ns[is_ready])
     inside = step >= 0
-    ns = np.bincount(step[inside], samples.duration_ns[found][inside], len(in_step))
+    ns = np.bincount(step[inside], samples.duration_ns[is_ready][inside], len(in_step))
     return ns.astype(np.float32)
 
 

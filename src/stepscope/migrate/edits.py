@@ -86,8 +86,10 @@ class Edits:
     def remark_missing(self, at: int, name: str, where: str) -> None:
         """Remark that ``name`` has no counterpart; those of a line become one remark."""
         line = self._line_for_comment(at)
-        said = self._old_remark(line)
-        if name not in self._missing[line, where] and not (name in said and where in said):
+        old_remark = self._old_remark(line)
+        if name not in self._missing[line, where] and not (
+            name in old_remark and where in old_remark
+        ):
             self._missing[line, where].append(name)
 
     def remark_texts(self) -> dict[int, str]:
@@ -165,10 +167,10 @@ class Edits:
         end = self._line_ends[line]
         new_lines = "".join(self.newline + text for text in self._appended[line])
         removed = self._removed_alone.get(line)
-        left = removed is None or removed[1] < end
+        is_kept = removed is None or removed[1] < end
         if remark is not None:
-            return (end, end, 1, ("  " if left else "") + REMARK + remark + new_lines)
-        if removed is None or left:
+            return (end, end, 1, ("  " if is_kept else "") + REMARK + remark + new_lines)
+        if removed is None or is_kept:
             return (end, end, 1, new_lines)
         next_line = self._line_starts[line + 1] if line + 1 < len(self._line_starts) else end
         return (self._line_starts[self.line_of(removed[0])], next_line, -1, "")

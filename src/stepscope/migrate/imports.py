@@ -181,10 +181,10 @@ class Imports:
         if staying:
             module = parsed.text(statement.module)
             names = ", ".join(parsed.text(alias) for alias in staying)
-            kept = [one.local for one in imported_names if one in self._kept]
-            remark = missing_text(kept, self._target.module)
+            staying_names = [one.local for one in imported_names if one in self._kept]
+            remark = missing_text(staying_names, self._target.module)
             line = f"from {module} import {names}"
-            self._add_statement(statement, line, f"  {REMARK}{remark}" if kept else "")
+            self._add_statement(statement, line, f"  {REMARK}{remark}" if staying_names else "")
 
     def _new_alias(self, imported: Imported) -> str:
         name = self._counterpart(imported)

@@ -36,10 +36,10 @@ class Instances:
         # the class and the text.
         self._origins: dict[Any, Reference] = {}
         for _ in range(_ENOUGH_ROUNDS):
-            known = len(self._origins)
+            origins_before = len(self._origins)
             for node in parsed.nodes:
                 self._learn(node)
-            if len(self._origins) == known:
+            if len(self._origins) == origins_before:
                 break
 
     def __contains__(self, function: Node) -> bool:
@@ -67,13 +67,13 @@ class Instances:
         """Return the origin of ``x.prof`` if a class of this file has such a ``self.prof``."""
         if not isinstance(node, cst.Attribute):
             return None
-        known = (f"self.{node.attr.value}", f"cls.{node.attr.value}")
-        found = (
+        attributes = (f"self.{node.attr.value}", f"cls.{node.attr.value}")
+        origins = (
             made
             for key, made in self._origins.items()
-            if isinstance(key, tuple) and key[1] in known
+            if isinstance(key, tuple) and key[1] in attributes
         )
-        return next(found, None)
+        return next(origins, None)
 
     def returned_by(self, function: Node) -> Reference | None:
         """Return the use of the class whose object a function of this file returns."""
@@ -181,9 +181,11 @@ class Instances:
                 made_by, skipped = _methods_of(definition, "__init__"), 1
             else:
                 made_by, skipped = [definition], int(is_method)
-            for each in made_by:
-                if isinstance(each, (cst.FunctionDef, cst.Lambda)):
-                    parameters = [*each.params.posonly_params, *each.params.params][skipped:]
+            for candidate in made_by:
+                if isinstance(candidate, (cst.FunctionDef, cst.Lambda)):
+                    parameters = [*candidate.params.posonly_params, *candidate.params.params][
+                        skipped:
+                    ]
                     if parameters:
                         yield parameters
 

@@ -117,8 +117,8 @@ class Limits:
             self._mark(made, f"{_ONE_AT_A_TIME}: the one before must be deleted")
         if free and not self._clear(made, free):
             self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(free)} before")
-        elif held := [name for name in free if self._is_handed_on(name, made)]:
-            self._mark(made, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(held)}")
+        elif handed_on := [name for name in free if self._is_handed_on(name, made)]:
+            self._mark(made, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(handed_on)}")
 
     def _is_read_from(self, name: str, made: Made) -> bool:
         """Tell whether a variable is used after a profiler is created, without a new binding."""
@@ -135,7 +135,7 @@ class Limits:
         )
         if name == made.name:
             return any(self._parsed.start(node) < end for node in later)
-        rebound = [each.at for each in self._made if each.name == name and each.at > made.at]
+        rebound = [other.at for other in self._made if other.name == name and other.at > made.at]
         last = min(rebound, default=len(self._parsed.source))
         return any(self._parsed.start(node) < last for node in later)
 
@@ -199,4 +199,6 @@ class Limits:
         if not isinstance(node, cst.Name):
             return False
         assignments = self._parsed.assignments(node)
-        return any(isinstance(getattr(each, "node", None), cst.Param) for each in assignments)
+        return any(
+            isinstance(getattr(assignment, "node", None), cst.Param) for assignment in assignments
+        )

@@ -49,11 +49,11 @@ class Methods:
                 self._convert_call(call, name, origin)
 
     def _convert_call(self, call: Any, name: str, origin: Reference) -> None:
-        left = self._calls.convert_arguments(call, name, origin)
+        arguments_left = self._calls.convert_arguments(call, name, origin)
         if name == "end" and not call.args:
             self._edits.insert(self._parsed.end(call) - 1, "None, None, None")
         if name == "summary" and name in self._way.methods:
-            self._print_table(call, left)
+            self._print_table(call, arguments_left)
 
     def _print_table(self, call: Any, arguments_left: int) -> None:
         """Put the former ``prof.summary(...)`` into a print."""

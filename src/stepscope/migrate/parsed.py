@@ -37,7 +37,7 @@ class Parsed:
         try:
             wrapper = metadata.MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
             # All together need one walk through the tree.
-            known: Any = wrapper.resolve_many(_PROVIDERS)
+            resolved: Any = wrapper.resolve_many(_PROVIDERS)
         except cst.ParserSyntaxError as error:
             raise ProgramError(
                 f"line {error.raw_line}: libcst does not know this syntax"
@@ -51,7 +51,7 @@ class Parsed:
         if self.module.code != text:
             raise ProgramError("the parsed code does not reproduce the text")
         self._scopes, self._spans, self._parents, self._contexts = (
-            known[provider] for provider in _PROVIDERS
+            resolved[provider] for provider in _PROVIDERS
         )
         self.nodes = list(_walk(self.module))
         self.bound_names = {

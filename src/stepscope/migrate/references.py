@@ -50,18 +50,18 @@ class Reference:
 
 def find_imports(parsed: Parsed) -> list[Imported]:
     """Return every name that the program's import statements bind."""
-    found = []
+    imports = []
     for node in parsed.nodes:
         if isinstance(node, cst.Import):
-            found += [_plain(parsed, node, alias) for alias in node.names]
+            imports += [_plain(parsed, node, alias) for alias in node.names]
         elif (
             isinstance(node, cst.ImportFrom)
             and not isinstance(node.names, cst.ImportStar)
             and node.module is not None
             and not node.relative
         ):
-            found += [_from(parsed, node, alias) for alias in node.names]
-    return found
+            imports += [_from(parsed, node, alias) for alias in node.names]
+    return imports
 
 
 def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
@@ -106,7 +106,7 @@ def find_other_uses(parsed: Parsed, imports: list[Imported], source: Dialect) ->
     """Return the uses of a dialect's modules that ``find_references`` leaves alone."""
     if source.module not in ("torch.profiler", "paddle.profiler"):
         return []  # other parts of stepscope are not profiler code
-    found = {}
+    uses = {}
     for imported in imports:
         for root in imported.uses:
             chain = _chain(parsed, root)
@@ -115,8 +115,8 @@ def find_other_uses(parsed: Parsed, imports: list[Imported], source: Dialect) ->
             older = f"{_OLDER.get(source.vocabulary)}."
             is_other = dialect is source and rest and rest[0] not in dialect.names
             if is_other or path.startswith(older):
-                found[chain[-1]] = OtherUse(chain[-1], path)
-    return list(found.values())
+                uses[chain[-1]] = OtherUse(chain[-1], path)
+    return list(uses.values())
 
 
 def dialect_of(path: str) -> tuple[Dialect | None, list[str]]:

@@ -43,7 +43,7 @@ def run_sql(
 
     A query has no access to files: it may come from an agent that follows a trace's text.
     """
-    if engine not in {each.value for each in Engine} | set(Engine):
+    if engine not in {known_engine.value for known_engine in Engine} | set(Engine):
         raise StepscopeError(f"engine={engine!r} is not known: use 'polars' or 'duckdb'")
     code = _PARTS.sub(lambda part: part[1] or " ", query)
     words = {word.lower() for word in _WORD.findall(code)}
@@ -135,29 +135,31 @@ def _plain(result: pl.DataFrame) -> pl.DataFrame:
 
 
 def _explained(error: Exception, frames: Mapping[str, pl.DataFrame]) -> StepscopeError:
-    told = str(error).strip().partition("\n")[0]
-    missing = re.search(r"(?:unable to find column|Referenced column) \"([^\"]+)\"", told)
+    message = str(error).strip().partition("\n")[0]
+    missing = re.search(r"(?:unable to find column|Referenced column) \"([^\"]+)\"", message)
     if missing:
         return StepscopeError(_no_column(missing[1], frames))
-    unknown = re.search(r"relation '([^']+)' was not found|Table with name (\S+) does not", told)
+    unknown = re.search(r"relation '([^']+)' was not found|Table with name (\S+) does not", message)
     if unknown:
         name = unknown[1] or unknown[2]
-        known = [view.name for view in VIEWS]
+        tables = [view.name for view in VIEWS]
         return StepscopeError(
-            f"there is no table {name!r}{_meant(name, known)}; there are {_listed(known)}"
+            f"there is no table {name!r}{_meant(name, tables)}; there are {_listed(tables)}"
         )
-    return StepscopeError(f"the query cannot be run: {told}")
+    return StepscopeError(f"the query cannot be run: {message}")
 
 
 def _no_column(name: str, frames: Mapping[str, pl.DataFrame]) -> str:
-    known = {view.name: [*view.columns, "trace"] for view in VIEWS if view.name in frames}
-    every = [column for columns in known.values() for column in columns]
-    told = "; ".join(f"{view} has {_listed(columns)}" for view, columns in known.items())
-    return f"there is no column {name!r}{_meant(name, every)}; {told or 'the query names no table'}"
+    views = {view.name: [*view.columns, "trace"] for view in VIEWS if view.name in frames}
+    every = [column for columns in views.values() for column in columns]
+    known = "; ".join(f"{view} has {_listed(columns)}" for view, columns in views.items())
+    return (
+        f"there is no column {name!r}{_meant(name, every)}; {known or 'the query names no table'}"
+    )
 
 
-def _meant(name: str, known: list[str]) -> str:
-    close = get_close_matches(name.lower(), known, 1)
+def _meant(name: str, names: list[str]) -> str:
+    close = get_close_matches(name.lower(), names, 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

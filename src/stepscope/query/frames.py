@@ -90,9 +90,9 @@ def modules(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     frame = table_frame(trace, trace.memory)
     around = trace.memory.slice.astype(np.int64)
-    known = KnownStacks(trace.stacks, trace.memory.stack)
+    stacks = KnownStacks(trace.stacks, trace.memory.stack)
     return frame.with_columns(
-        **_stack_texts(trace, known, len(frame)),
+        **_stack_texts(trace, stacks, len(frame)),
         inside=_names(trace, around),
         module=_module_names(trace, around),
         step=_steps_of(trace, around),
@@ -109,22 +109,22 @@ def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def findings(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    told = [
+    rows = [
         {
             "place": number,
-            "problem": found.id,
-            "title": found.title,
-            "severity": found.severity.value,
-            "share": float(found.share),
-            "saves_ns": round(found.saves_ns),
-            "file": found.places[0].file if found.places else None,
-            "line": found.places[0].line if found.places else None,
-            "text": found.text,
-            "fix": found.fix,
+            "problem": finding.id,
+            "title": finding.title,
+            "severity": finding.severity.value,
+            "share": float(finding.share),
+            "saves_ns": round(finding.saves_ns),
+            "file": finding.places[0].file if finding.places else None,
+            "line": finding.places[0].line if finding.places else None,
+            "text": finding.text,
+            "fix": finding.fix,
         }
-        for number, found in enumerate(answer(trace).findings, 1)
+        for number, finding in enumerate(answer(trace).findings, 1)
     ]
-    return pl.DataFrame(told, schema=_FINDING_TYPES)
+    return pl.DataFrame(rows, schema=_FINDING_TYPES)
 
 
 def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
@@ -153,8 +153,8 @@ def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 # ---- parts of them
 
 
-def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Series]:
-    stacks = stack_labels(known, rows, trace.strings)
+def _stack_texts(trace: Trace, known_stacks: KnownStacks, rows: int) -> dict[str, pl.Series]:
+    stacks = stack_labels(known_stacks, rows, trace.strings)
     innermost = [path[0] if path else "" for path in stacks.texts]
     whole = [" < ".join(path) for path in stacks.texts]
     return {
@@ -165,8 +165,8 @@ def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Se
 
 def _names(trace: Trace, rows: Int64) -> pl.Series:
     ids = np.where(rows == NO_SLICE, 0, trace.slices.name[rows] if len(trace.slices) else 0)
-    found, codes = distinct(ids)
-    return _or_null(text_series([trace.strings[int(i)] for i in found], codes), rows)
+    distinct_ids, codes = distinct(ids)
+    return _or_null(text_series([trace.strings[int(i)] for i in distinct_ids], codes), rows)
 
 
 def _module_names(trace: Trace, rows: Int64) -> pl.Series:
@@ -192,13 +192,13 @@ def _inputs(trace: Trace, rows: Int64) -> tuple[pl.Series, pl.Series]:
     if not len(rest):
         nothing = pl.repeat(None, len(rows), dtype=pl.Categorical, eager=True)
         return nothing, nothing
-    found, codes = distinct(rest[rows])
+    distinct_ids, codes = distinct(rest[rows])
     shapes, types = [], []
-    for text_id in found:
+    for text_id in distinct_ids:
         text = trace.strings[int(text_id)]
-        known = INPUT_DIMS in text
-        shapes.append(str(input_dims(text)) if known else "")
-        types.append(str(pairs_of(text).get(INPUT_TYPES, "")) if known else "")
+        has_dims = INPUT_DIMS in text
+        shapes.append(str(input_dims(text)) if has_dims else "")
+        types.append(str(pairs_of(text).get(INPUT_TYPES, "")) if has_dims else "")
     return text_series(shapes, codes), text_series(types, codes)
 
 

@@ -31,10 +31,10 @@ def _modules(table: ModuleTable) -> str:
 
 
 @DIFF_NOTEBOOK.register
-def _diff(found: Diff) -> str:
+def _diff(diff: Diff) -> str:
     from stepscope.report.compare import diff_html
 
-    return diff_html(found)
+    return diff_html(diff)
 
 
 def _write_memory(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:

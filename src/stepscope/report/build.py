@@ -115,11 +115,11 @@ def _without_numbers(trace: Trace) -> Trace:
     Columns without a value take no memory, either.
     """
     slices, args = trace.slices, trace.slices.args
-    kept = {key: column for key, column in args.integers.items() if key not in _NUMBERS}
+    shown = {key: column for key, column in args.integers.items() if key not in _NUMBERS}
     nothing = np.broadcast_to(np.uint32(0), len(slices))
     lean = replace(
         slices,
-        args=replace(args, integers=kept),
+        args=replace(args, integers=shown),
         overload=slices.overload if slices.overload.any() else nothing,
         stack=slices.stack if slices.stack.any() else nothing,
     )

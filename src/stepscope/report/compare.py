@@ -35,8 +35,8 @@ PAGES = (
 )
 
 
-def diff_html(found: Diff) -> str:
-    shown, rest = shown_rows(found.tables[0], _ROWS)
+def diff_html(diff: Diff) -> str:
+    shown, rest = shown_rows(diff.tables[0], _ROWS)
     rows = [
         (
             row.what,
@@ -53,49 +53,49 @@ def diff_html(found: Diff) -> str:
     rows.append(
         (
             "all",
-            duration_text(found.before_ns),
-            duration_text(found.after_ns),
-            signed(found.difference_ns),
+            duration_text(diff.before_ns),
+            duration_text(diff.after_ns),
+            signed(diff.difference_ns),
             "",
         )
     )
-    told = [*facts_lines(found), *other_lines(found)]
-    heading = f"what changed in a {found.unit}"
+    notes = [*facts_lines(diff), *other_lines(diff)]
+    heading = f"what changed in a {diff.unit}"
     table = table_html((heading, "before", "after", "difference", ""), rows)
-    return nothing_html(found.verdict) + table + "".join(nothing_html(line) for line in told)
+    return nothing_html(diff.verdict) + table + "".join(nothing_html(line) for line in notes)
 
 
-def export_diff_html(found: Diff, path: str | os.PathLike[str]) -> None:
+def export_diff_html(diff: Diff, path: str | os.PathLike[str]) -> None:
     """Write a comparison as one HTML file that needs no network."""
     payload = Payload()
-    payload.add_value("diff", _told(found))
-    nodes = diff_flame(found)
+    payload.add_value("diff", _told(diff))
+    nodes = diff_flame(diff)
     payload.add_value("diff.flame.names", [node.name for node in nodes])
     for name in ("parent", "before_ns", "after_ns"):
         column = np.array([getattr(node, name) for node in nodes], np.int64)
         payload.add_column(f"diff.flame.{name}", column)
-    for word, side in (("before", found.before), ("after", found.after)):
+    for word, side in (("before", diff.before), ("after", diff.after)):
         times = side.step_times
         payload.add_column(f"diff.{word}.ns", np.concatenate(times))
-        run = np.repeat(np.arange(len(times)), [len(each) for each in times])
+        run = np.repeat(np.arange(len(times)), [len(run_times) for run_times in times])
         payload.add_column(f"diff.{word}.run", run)
         with shared_analyses():
             _add_step(side, _Prefixed(payload, f"{word}/"))
     write_page(path, "Stepscope comparison", payload, PAGES)
 
 
-def _told(found: Diff) -> dict[str, Any]:
+def _told(diff: Diff) -> dict[str, Any]:
     return {
-        "verdict": found.verdict,
-        "is_real": found.step.is_real,
-        "change": found.step.change,
-        "unit": found.unit,
-        "before_ns": found.before_ns,
-        "after_ns": found.after_ns,
-        "facts": list(facts_lines(found)),
-        "others": list(other_lines(found)),
-        "labels": [[run.label for run in side.runs] for side in (found.before, found.after)],
-        "tables": [_table(table) for table in found.tables],
+        "verdict": diff.verdict,
+        "is_real": diff.step.is_real,
+        "change": diff.step.change,
+        "unit": diff.unit,
+        "before_ns": diff.before_ns,
+        "after_ns": diff.after_ns,
+        "facts": list(facts_lines(diff)),
+        "others": list(other_lines(diff)),
+        "labels": [[run.label for run in side.runs] for side in (diff.before, diff.after)],
+        "tables": [_table(table) for table in diff.tables],
     }
 
 
@@ -146,10 +146,10 @@ def _add_step(side: Side, payload: Payload) -> None:
 def _cut(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     """Return only the slices that begin within these times."""
     slices = trace.slices
-    kept = (slices.start_ns >= start_ns) & (slices.start_ns < end_ns)
-    kept[np.flatnonzero(kept)[_MOST_SLICES:]] = False
-    place = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[:-1]
-    taken = slices.take(kept).remap(Remap(slice=place))
+    inside = (slices.start_ns >= start_ns) & (slices.start_ns < end_ns)
+    inside[np.flatnonzero(inside)[_MOST_SLICES:]] = False
+    place = np.append(np.where(inside, np.cumsum(inside) - 1, -1), -1)[:-1]
+    taken = slices.take(inside).remap(Remap(slice=place))
     # Slices whose callers began earlier become outermost.
     top = taken.depth.copy()
     inner = np.flatnonzero(taken.parent >= 0)

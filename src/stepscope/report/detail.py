@@ -40,19 +40,19 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     """Keep at most ``most`` slices: of each track and moment the longest, and all steps."""
     if len(trace) <= most:
         return Detail(trace, None, 0)
-    kept = _kept(trace.slices, most)
-    place = _places(trace.slices.parent, kept)
+    is_kept = _kept(trace.slices, most)
+    place = _places(trace.slices.parent, is_kept)
     moved = Remap(slice=place)
-    tables = {**trace.tables(), "slices": trace.slices.take(kept)}
+    tables = {**trace.tables(), "slices": trace.slices.take(is_kept)}
     shown = replace(trace, **{name: table.remap(moved) for name, table in tables.items()})
-    return Detail(shown, place, len(kept) - len(shown))
+    return Detail(shown, place, len(is_kept) - len(shown))
 
 
 def _kept(slices: Slices, most: int) -> Bool:
-    kept: Bool = slices.kind == SliceKind.STEP
-    kept[0] = True  # the page begins where the trace does
-    others = np.flatnonzero(~kept)
-    room = max(most - int(kept.sum()), 0)
+    is_kept: Bool = slices.kind == SliceKind.STEP
+    is_kept[0] = True  # the page begins where the trace does
+    others = np.flatnonzero(~is_kept)
+    room = max(most - int(is_kept.sum()), 0)
     start_ns = slices.start_ns[others] - slices.start_ns[0]
     tracks, track = distinct(slices.track[others])
     moments = min(max(room // (_A_MOMENT * len(tracks)), 1), _MOMENTS)
@@ -62,8 +62,8 @@ def _kept(slices: Slices, most: int) -> Bool:
     firsts = np.cumsum(counts) - counts
     rank = np.arange(len(others)) - np.repeat(firsts, counts)  # by duration, in the group
     deepest = _deepest(counts, room)
-    kept[others[order[rank < deepest]]] = True
-    return kept
+    is_kept[others[order[rank < deepest]]] = True
+    return is_kept
 
 
 def _deepest(counts: Int64, most: int) -> int:
@@ -78,16 +78,16 @@ def _deepest(counts: Int64, most: int) -> int:
     return low
 
 
-def _places(parent: NDArray[np.int32], kept: Bool) -> Int64:
+def _places(parent: NDArray[np.int32], is_kept: Bool) -> Int64:
     """Return each slice's new row; a dropped slice has that of its nearest kept parent."""
-    nowhere = len(kept)
-    holder = np.where(kept, np.arange(nowhere), np.where(parent == NO_PARENT, nowhere, parent))
+    nowhere = len(is_kept)
+    holder = np.where(is_kept, np.arange(nowhere), np.where(parent == NO_PARENT, nowhere, parent))
     holder = np.append(holder, nowhere)
     while True:  # each round doubles the distance to the ancestor
         above = holder[holder]
         if np.array_equal(above, holder):
             break
         holder = above
-    new_row = np.append(np.where(kept, np.cumsum(kept) - 1, NO_PARENT), NO_PARENT)
+    new_row = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, NO_PARENT), NO_PARENT)
     place: Int64 = new_row[holder[:-1]].astype(np.int64)
     return place

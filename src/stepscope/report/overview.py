@@ -108,7 +108,7 @@ def _operators(trace: Trace) -> Iterator[TopRow]:
 def source_of(trace: Trace) -> dict[str, str]:
     """Return where a trace comes from, as labels and texts."""
     info = trace.info
-    told = {
+    facts = {
         "framework": ", ".join(f"{name} {version}" for name, version in info.versions.items()),
         "device": ", ".join(_device_names(trace)),
         "host": " ".join(filter(None, [info.host, f"process {info.pid}" if info.pid else ""])),
@@ -116,7 +116,7 @@ def source_of(trace: Trace) -> dict[str, str]:
         "written by": "" if info.producer == "stepscope" else info.producer,
         "recorded": ", ".join(_recorded(trace)),
     }
-    return {label: text for label, text in told.items() if text} | dict(info.sources)
+    return {label: text for label, text in facts.items() if text} | dict(info.sources)
 
 
 def metadata_of(trace: Trace) -> dict[str, str]:
@@ -135,9 +135,9 @@ def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
 def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
     trace = with_memory(trace)
     for device in memory_devices(trace):
-        found = memory_peak(trace, device)
-        if found is not None:
-            yield MemoryPeak(device, found.bytes, found.time_ns, asker_of(trace, found.slice))
+        peak = memory_peak(trace, device)
+        if peak is not None:
+            yield MemoryPeak(device, peak.bytes, peak.time_ns, asker_of(trace, peak.slice))
 
 
 def _recorded(trace: Trace) -> Iterator[str]:

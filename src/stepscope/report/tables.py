@@ -30,10 +30,10 @@ def add_table(payload: Payload, name: str, columns: Columns) -> None:
         if isinstance(column, np.ndarray):
             payload.add_column(f"{name}.{key}", column)
         else:
-            known = column if isinstance(column, Labels) else _labels(column)
-            used, codes = np.unique(known.codes, return_inverse=True)
+            labels = column if isinstance(column, Labels) else _labels(column)
+            used, codes = np.unique(labels.codes, return_inverse=True)
             payload.add_column(f"{name}.{key}", codes)
-            add_texts(payload, f"{name}.{key}", [known.texts[int(code)] for code in used])
+            add_texts(payload, f"{name}.{key}", [labels.texts[int(code)] for code in used])
 
 
 def add_texts(payload: Payload, name: str, texts: Sequence[str]) -> None:

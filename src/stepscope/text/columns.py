@@ -45,8 +45,8 @@ def optional(
 
 
 def shares(header: str, part: Int64, whole: Int64) -> Column:
-    found = part / np.maximum(whole, 1)
-    return Column(header, [percent_text(share) for share in found.tolist()])
+    fractions = part / np.maximum(whole, 1)
+    return Column(header, [percent_text(share) for share in fractions.tolist()])
 
 
 def time_text(ns: int) -> str:

@@ -88,8 +88,8 @@ def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
 
 def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> str:
     """Return each step's time on the host, and how long devices were busy and took."""
-    found = zip(on_device.step.tolist(), on_device.device, strict=True)
-    place = {key: i for i, key in enumerate(found)}
+    devices_of_steps = zip(on_device.step.tolist(), on_device.device, strict=True)
+    place = {key: i for i, key in enumerate(devices_of_steps)}
     at = [place.get(key) for key in zip(rows.step.tolist(), rows.device, strict=True)]
     took, limit = on_device.device_ns.tolist(), on_device.limit
     columns = [
@@ -293,17 +293,19 @@ def roofline_text(rows: Roofline, row_limit: int) -> str:
         words("Shapes", [cut_middle(shapes, OPERATOR_WIDTH) for shapes in rows.shapes]),
         numbers("Calls", rows.calls, number_text),
         numbers("Device time", rows.device_ns, time_text),
-        Column("FLOP/s", [amount_text(each, "FLOP/s") for each in rows.flops_per_second.tolist()]),
+        Column("FLOP/s", [amount_text(rate, "FLOP/s") for rate in rows.flops_per_second.tolist()]),
         Column("Bytes/s", [amount_text(each, "B/s") for each in rows.bytes_per_second.tolist()]),
-        Column("FLOP/B", [f"{each:,.1f}" if each else "-" for each in rows.intensity.tolist()]),
+        Column("FLOP/B", [f"{ratio:,.1f}" if ratio else "-" for ratio in rows.intensity.tolist()]),
     ]
     if rows.roof_ns.any():
-        known = rows.roof_ns > 0
+        has_roof = rows.roof_ns > 0
         columns += [
             words("Limit", [word or "-" for word in rows.limit]),
-            Column("of roof", _known_only(known, map(percent_text, rows.share.tolist()))),
-            Column("at 80 %", _known_only(known, map(duration_text, rows.reachable_ns.tolist()))),
-            Column("saved", _known_only(known, map(duration_text, rows.saved_ns.tolist()))),
+            Column("of roof", _known_only(has_roof, map(percent_text, rows.share.tolist()))),
+            Column(
+                "at 80 %", _known_only(has_roof, map(duration_text, rows.reachable_ns.tolist()))
+            ),
+            Column("saved", _known_only(has_roof, map(duration_text, rows.saved_ns.tolist()))),
         ]
     return table_text(rows.operator, row_limit, columns)
 
@@ -321,11 +323,11 @@ def peaks_text(model: str, peaks: Peaks | None) -> str:
 
 
 def most_first(peaks: Peaks) -> list[tuple[str, float]]:
-    return sorted(peaks.flops_per_second.items(), key=lambda each: -each[1])
+    return sorted(peaks.flops_per_second.items(), key=lambda entry: -entry[1])
 
 
-def _known_only(known: Bool, cells: Iterable[str]) -> list[str]:
-    return [cell if is_known else "-" for is_known, cell in zip(known, cells, strict=True)]
+def _known_only(is_known_row: Bool, cells: Iterable[str]) -> list[str]:
+    return [cell if is_known else "-" for is_known, cell in zip(is_known_row, cells, strict=True)]
 
 
 def tensor_core_text(rows: TensorCoreTime) -> str:

@@ -29,13 +29,13 @@ class Layout:
     def line(self, cells: Iterable[str]) -> str:
         sides = self.is_left or (True,) * len(self.widths)
         places = zip(cells, self.widths, sides, strict=True)
-        fitted = (text.ljust(n) if left else text.rjust(n) for text, n, left in places)
+        fitted = (text.ljust(n) if is_left else text.rjust(n) for text, n, is_left in places)
         return "".join(text + _GAP for text in fitted)
 
     def titled(self, text: str) -> str:
         """Return a line of dashes with a text in its middle."""
-        left = self.length - len(text)
-        return "-" * (left // 2) + text + "-" * (left - left // 2)
+        room = self.length - len(text)
+        return "-" * (room // 2) + text + "-" * (room - room // 2)
 
 
 @dataclass(frozen=True, slots=True)

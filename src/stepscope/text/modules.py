@@ -53,8 +53,8 @@ def export_module_table(rows: ModuleTable, path: str | os.PathLike[str]) -> None
             with output_file(path) as file:
                 file.write(render(rows).encode("utf-8", "replace"))
             return
-    known = ", ".join(_RENDERERS)
-    raise ExportError(f"{os.fspath(path)}: unknown table format; use one of {known}")
+    suffixes = ", ".join(_RENDERERS)
+    raise ExportError(f"{os.fspath(path)}: unknown table format; use one of {suffixes}")
 
 
 def _csv(rows: ModuleTable) -> str:

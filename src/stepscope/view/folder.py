@@ -81,31 +81,31 @@ class Folder:
             left_out = f"only the newest {MAX_TRACES:,} of {len(traces):,} traces are shown"
         return Listing(tuple(traces[:MAX_TRACES]), left_out)
 
-    def path_of(self, found: Found) -> Path:
+    def path_of(self, listed: Found) -> Path:
         """Return the path of a listed trace; TraceReadError if it no longer exists.
 
         The path is checked again, since a part of it may have become a link after the scan.
         """
-        path = self.root / found.name
+        path = self.root / listed.name
         try:
             inside = path.resolve(strict=True) == path
         except OSError:
             inside = False
-        if not inside or _stamped(self.root, path) != found:
-            raise TraceReadError(found.name, "was changed or removed", "reload the list")
+        if not inside or _stamped(self.root, path) != listed:
+            raise TraceReadError(listed.name, "was changed or removed", "reload the list")
         return path
 
     def _candidate(self, entry: os.DirEntry[str]) -> tuple[Path, Found] | None:
         path = Path(entry.path)
-        found = _stamped(self.root, path) if _may_be_a_trace(entry) else None
-        if found is None or not self._is_whole(path, found):
+        stamped = _stamped(self.root, path) if _may_be_a_trace(entry) else None
+        if stamped is None or not self._is_whole(path, stamped):
             return None
-        return path, found
+        return path, stamped
 
-    def _is_whole(self, path: Path, found: Found) -> bool:
+    def _is_whole(self, path: Path, candidate: Found) -> bool:
         # A future time (from another machine's clock) tells nothing about the writer.
-        silent_ns = abs(self._now_ns() - found.written_ns)
-        if found.is_recording:
+        silent_ns = abs(self._now_ns() - candidate.written_ns)
+        if candidate.is_recording:
             return True
         if path.name.endswith(TRACE_SUFFIX):
             return silent_ns >= _GIVEN_UP_NS or _has_all_tables(path)
@@ -170,7 +170,7 @@ def _stamped(root: Path, path: Path) -> Found | None:
         if is_recording(path):
             began = (path / UNSEALED).lstat()
             return Found(name, began.st_mtime_ns, 0, is_recording=True)
-        parts = [each.stat(follow_symlinks=False) for each in os.scandir(path)]
+        parts = [entry.stat(follow_symlinks=False) for entry in os.scandir(path)]
     except OSError:
         return None
     if not all(stat.S_ISREG(part.st_mode) for part in parts):

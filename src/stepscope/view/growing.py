@@ -68,15 +68,15 @@ class Growing:
     def status(self) -> dict[str, Any] | None:
         """Return the program's own status; None if it cannot be asked."""
         try:
-            told = dict(ask(read_folders(self._path).owner.pid, {"do": "steps"}, _PATIENCE_S))
+            status = dict(ask(read_folders(self._path).owner.pid, {"do": "steps"}, _PATIENCE_S))
         except (StepscopeError, ValueError):
             return None
-        durations = [each[2] for each in told["steps"]]
+        durations = [step[2] for step in status["steps"]]
         return {
-            "pid": told["pid"],
-            "since": told["since"],
-            "memory_bytes": told["memory_bytes"],
-            "steps": told["count"],
+            "pid": status["pid"],
+            "since": status["since"],
+            "memory_bytes": status["memory_bytes"],
+            "steps": status["count"],
             "last_step_ns": durations[-1] if durations else None,
         }
 

@@ -93,11 +93,11 @@ class Library:
 
     def traces(self) -> tuple[list[tuple[Found, Digest]], str]:
         """Return the current traces, the newest first, and why some may be missing."""
-        kept = self._kept
-        with kept.lock:
+        state = self._kept
+        with state.lock:
             self._look()
-            return [(found, kept.digests[found]) for found in kept.listing.traces], (
-                kept.listing.left_out
+            return [(listed, state.digests[listed]) for listed in state.listing.traces], (
+                state.listing.left_out
             )
 
     def report(self, name: str) -> Report | None:
@@ -115,43 +115,43 @@ class Library:
         """Return the recording with that name; None when there is none, or it has ended."""
         with self._kept.lock:
             self._look()
-            found = self._named(name)
-        if found is None or not found.is_recording:
+            listed = self._named(name)
+        if listed is None or not listed.is_recording:
             return None
-        path = self.folder.root / found.name
+        path = self.folder.root / listed.name
         # A listing is up to a second old.
         return self._watched.at(path, printable(Path(name).name)) if is_recording(path) else None
 
     def _named(self, name: str) -> Found | None:
-        return next((each for each in self._kept.listing.traces if each.name == name), None)
+        return next((listed for listed in self._kept.listing.traces if listed.name == name), None)
 
     def _asked_for(self, name: str, suffix: str) -> Report | None:
-        kept = self._kept
-        with kept.lock:
+        state = self._kept
+        with state.lock:
             self._look()
-            found = self._named(name)
-            if found is None:
+            listed = self._named(name)
+            if listed is None:
                 return None
-            report = kept.reports.pop((found, suffix), None)
+            report = state.reports.pop((listed, suffix), None)
             if report is None:
                 report = Report()
-                self._worker.submit(partial(self._build, found, report, suffix), urgent=True)
-            kept.reports[found, suffix] = report
+                self._worker.submit(partial(self._build, listed, report, suffix), urgent=True)
+            state.reports[listed, suffix] = report
             self._forget_old_reports()
             return report
 
     def _look(self) -> None:
         """Scan the folder unless that was just done; the caller holds the lock."""
-        kept, now_s = self._kept, time.monotonic()
-        if now_s - kept.looked_at_s < self._fresh_s:
+        state, now_s = self._kept, time.monotonic()
+        if now_s - state.looked_at_s < self._fresh_s:
             return
-        kept.listing = self.folder.listing()
-        kept.looked_at_s = now_s
-        known, kept.digests = kept.digests, {}
-        for found in kept.listing.traces:
-            digest = kept.digests[found] = known.get(found) or Digest()
-            if found not in known and not found.is_recording:
-                self._worker.submit(partial(self._find_out, found, digest))
+        state.listing = self.folder.listing()
+        state.looked_at_s = now_s
+        digests, state.digests = state.digests, {}
+        for listed in state.listing.traces:
+            digest = state.digests[listed] = digests.get(listed) or Digest()
+            if listed not in digests and not listed.is_recording:
+                self._worker.submit(partial(self._find_out, listed, digest))
 
     def _forget_old_reports(self) -> None:
         reports = self._kept.reports
@@ -161,27 +161,27 @@ class Library:
             if file is not None:
                 file.unlink(missing_ok=True)  # a response in progress keeps it open
 
-    def _find_out(self, found: Found, digest: Digest) -> None:
+    def _find_out(self, listed: Found, digest: Digest) -> None:
         with self._kept.lock:
-            if found not in self._kept.digests:
+            if listed not in self._kept.digests:
                 return  # the trace was replaced or removed while the job waited
         try:
-            trace, notes = self._read(found, lambda _done, _total: None)
+            trace, notes = self._read(listed, lambda _done, _total: None)
             if notes and not len(trace):
                 digest.error = printable(notes[0])  # nothing was readable
             else:
                 digest.notes, digest.figures = notes, key_figures(trace)
         except Exception as error:
-            digest.error = self._told(found, error)
+            digest.error = self._told(listed, error)
 
-    def _build(self, found: Found, report: Report, suffix: str) -> None:
+    def _build(self, listed: Found, report: Report, suffix: str) -> None:
         def tell(done: int, total: int) -> None:
             self._stop_when_closed()
             report.done, report.total = done, total
 
         try:
             report.doing = "reading the trace"
-            trace, _ = self._read(found, tell)
+            trace, _ = self._read(listed, tell)
             report.doing, report.done = _DOING[suffix], 0
             with tempfile.NamedTemporaryFile(
                 dir=self._reports.name, suffix=suffix, delete=False
@@ -190,47 +190,47 @@ class Library:
             if suffix == _PERFETTO:
                 export_trace(trace, path, tell)
             else:
-                self._write_report(found, trace, path, tell)
+                self._write_report(listed, trace, path, tell)
             report.file = path
         except Exception as error:
-            report.error = self._told(found, error)
+            report.error = self._told(listed, error)
 
     def _write_report(
-        self, found: Found, trace: Trace, path: Path, tell: Callable[[int, int], None]
+        self, listed: Found, trace: Trace, path: Path, tell: Callable[[int, int], None]
     ) -> None:
         from stepscope.report.build import export_html
 
-        roots = (self.folder.path_of(found).absolute().parent, Path.cwd())
-        title = printable(Path(found.name).name)
+        roots = (self.folder.path_of(listed).absolute().parent, Path.cwd())
+        title = printable(Path(listed.name).name)
         export_html(trace, path, tell, title=title, source=roots)
 
     def _read(
-        self, found: Found, tell: Callable[[int, int], None]
+        self, listed: Found, tell: Callable[[int, int], None]
     ) -> tuple[Trace, tuple[str, ...]]:
         def watched(done: int, total: int) -> None:
             self._stop_when_closed()
             tell(done, total)
 
         self._stop_when_closed()
-        path = self.folder.path_of(found)
+        path = self.folder.path_of(listed)
         # Filters are global, but no other thread reads traces.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", TraceReadWarning)
             trace = read_trace(path, watched)
-        notes = (self._without_folder(str(each.message)) for each in caught)
+        notes = (self._without_folder(str(warning.message)) for warning in caught)
         return trace, tuple(notes)
 
     def _stop_when_closed(self) -> None:
         if self._closed.is_set():
             raise _ClosedError
 
-    def _told(self, found: Found, error: Exception) -> str:
+    def _told(self, listed: Found, error: Exception) -> str:
         """Return an error as one line; one that is not the file's fault includes its type."""
         if isinstance(error, StepscopeError):
             text = self._without_folder(str(error))
         else:
-            text = f"{found.name}: {type(error).__name__}: {error}"
+            text = f"{listed.name}: {type(error).__name__}: {error}"
         return printable(" ".join(text.split()))
 
     def _without_folder(self, text: str) -> str:
@@ -242,13 +242,13 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def as_json(found: Found, digest: Digest) -> dict[str, Any]:
+def as_json(listed: Found, digest: Digest) -> dict[str, Any]:
     """Return a trace as the page receives it."""
     return {
-        "name": printable(found.name),
-        "written_ms": found.written_ns // 1_000_000,
-        "bytes": found.size,
-        "recording": found.is_recording,
+        "name": printable(listed.name),
+        "written_ms": listed.written_ns // 1_000_000,
+        "bytes": listed.size,
+        "recording": listed.is_recording,
         "figures": asdict(digest.figures) if digest.figures else None,
         "error": digest.error,
         "notes": [printable(note) for note in digest.notes],

@@ -145,8 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_traces(self) -> None:
         traces, left_out = self.server.library.traces()
         rows = [
-            {**as_json(found, digest), "link": quote(os.fsencode(found.name), safe="")}
-            for found, digest in traces
+            {**as_json(listed, digest), "link": quote(os.fsencode(listed.name), safe="")}
+            for listed, digest in traces
         ]
         folder = str(self.server.library.folder.root)
         self._send_json({"folder": folder, "left_out": left_out, "traces": rows})
@@ -209,8 +209,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json({"recording": False})
             return
         look = growing.look()
-        told = {"look": look.number, "has_data": bool(look.payload), "error": printable(look.error)}
-        self._send_json({"recording": True, **told, "status": growing.status()})
+        values = {
+            "look": look.number,
+            "has_data": bool(look.payload),
+            "error": printable(look.error),
+        }
+        self._send_json({"recording": True, **values, "status": growing.status()})
 
     def _send_look(self, name: str) -> None:
         """Send the last look at a recording, as the data of the report's overview."""
@@ -318,7 +322,7 @@ def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 
 def _policy(pages: Mapping[str, bytes]) -> str:
     """Return the content security policy: our own files, and the pages' import maps."""
-    maps = [each for page in pages.values() for each in _IMPORT_MAP.findall(page)]
+    maps = [import_map for page in pages.values() for import_map in _IMPORT_MAP.findall(page)]
     digests = (base64.b64encode(hashlib.sha256(each).digest()).decode() for each in maps)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (

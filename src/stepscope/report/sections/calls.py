@@ -44,18 +44,18 @@ class Calls:
     @cached_property
     def groupings(self) -> dict[str, Labels[str]]:
         """Return a label per event for each grouping that the trace supports."""
-        known = {"shapes": self._shapes(), "stack": self._stacks(), "module": self._modules()}
-        return {name: column for name, column in known.items() if column is not None}
+        candidates = {"shapes": self._shapes(), "stack": self._stacks(), "module": self._modules()}
+        return {name: column for name, column in candidates.items() if column is not None}
 
     def _shapes(self) -> Labels[str] | None:
         column = shape_labels(self.tree)
         return column if any(text != "[]" for text in column.texts) else None
 
     def _stacks(self) -> Labels[str] | None:
-        known = stack_of_events(self.tree)
-        if known is None:
+        stacks = stack_of_events(self.tree)
+        if stacks is None:
             return None
-        column = stack_labels(known, len(self.tree), self.tree.trace.strings, _FRAMES)
+        column = stack_labels(stacks, len(self.tree), self.tree.trace.strings, _FRAMES)
         texts = [without_address("\n".join(frames)) for frames in column.texts]
         code_of = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         codes = np.array([code_of[text] for text in texts], np.uint32)

@@ -29,16 +29,16 @@ def add_flame(trace: Trace, payload: Payload) -> None:
         _add(payload, "flame.samples", sampled_flame_graph(trace, steps=steps))
         views.append("samples")
     tree = call_tree(trace)
-    each = single_events(tree)
+    events = single_events(tree)
     stacks = stack_of_events(tree, by_calls=True)
     if stacks is not None:
-        _add(payload, "flame.stacks", flame_graph(tree, each, stacks, steps=steps))
+        _add(payload, "flame.stacks", flame_graph(tree, events, stacks, steps=steps))
         views.append("stacks")
     if (trace.slices.kind == SliceKind.MODULE).any():
         # Tables do not count modules as events, but a flame graph shows them as callers.
         tree = call_tree(trace, modules=True)
-        each = single_events(tree)
-    _add(payload, "flame.calls", flame_graph(tree, each, steps=steps))
+        events = single_events(tree)
+    _add(payload, "flame.calls", flame_graph(tree, events, steps=steps))
     payload.add_value("flame.views", [*views, "calls"])
 
 

@@ -88,12 +88,12 @@ def _add_others(work: DeviceWork, payload: Payload) -> None:
 
 def _add_power(trace: Trace, payload: Payload) -> None:
     """Add ``power``: a row for each device whose power was recorded."""
-    found = device_power(trace)
-    if not found:
+    devices = device_power(trace)
+    if not devices:
         return
-    columns: Columns = {"device": [each.device for each in found]}
+    columns: Columns = {"device": [device.device for device in devices]}
     for name in _POWER_NUMBERS:
-        values = [getattr(each, name) for each in found]
+        values = [getattr(device, name) for device in devices]
         if any(value is not None for value in values):
             columns[name] = np.array([np.nan if v is None else float(v) for v in values])
     add_table(payload, "power", columns)
@@ -101,13 +101,13 @@ def _add_power(trace: Trace, payload: Payload) -> None:
 
 def _add_counters(trace: Trace, payload: Payload) -> None:
     """Add ``hardware``: a row for each hardware counter that was recorded."""
-    found = counter_means(trace)
-    if found:
+    counters = counter_means(trace)
+    if counters:
         columns: Columns = {
-            "device": [each.device for each in found],
-            "name": [each.name for each in found],
-            "mean": np.array([each.mean for each in found]),
-            "most": np.array([each.most for each in found]),
+            "device": [counter.device for counter in counters],
+            "name": [counter.name for counter in counters],
+            "mean": np.array([counter.mean for counter in counters]),
+            "most": np.array([counter.most for counter in counters]),
         }
         add_table(payload, "hardware", columns)
 
@@ -130,13 +130,13 @@ def _rate(bytes_per_second: Float64) -> Float64:
 
 def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
     """Return a label per kernel for each grouping, from the operator or range that launched it."""
-    tree, found = calls.tree, calls.launches
-    if found is None or not len(found.work):
+    tree, launched = calls.tree, calls.launches
+    if launched is None or not len(launched.work):
         return {}
     event = np.full(len(tree.trace.slices), NO_SLICE, np.int64)
     event[slice(len(tree)) if tree.rows is None else tree.rows] = np.arange(len(tree))
     host = np.full(len(tree), NO_SLICE, np.int64)
-    host[found.work] = found.host
+    host[launched.work] = launched.host
     launching = host[event[work.rows[work.is_kernel]]]
     labels = {"operator": name_labels(tree), **calls.groupings}
     return {name: _labels_of(column, launching) for name, column in labels.items()}

@@ -28,18 +28,18 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
     A block that was there before the recording starts at 0, one that was there after it ends
     beyond ``memory.end``. Rows of ``memory.sites`` say who asked for it.
     """
-    known = with_memory(trace)
-    timelines = _timelines(known) if device is None else [memory_timeline(known, device)]
+    with_usage = with_memory(trace)
+    timelines = _timelines(with_usage) if device is None else [memory_timeline(with_usage, device)]
     if not timelines:
         return
     start = origin_of(trace)
     end = max(timeline.end_ns for timeline in timelines) - start
     rows = np.concatenate([timeline.slice for timeline in timelines])
-    told = np.concatenate([timeline.stack for timeline in timelines])
-    sites = sites_of(trace, rows, told)  # the other sections' trace, so that caches are shared
+    stacks = np.concatenate([timeline.stack for timeline in timelines])
+    sites = sites_of(trace, rows, stacks)  # the other sections' trace, so that caches are shared
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
-    _add_told(payload, known, timelines, start)
+    _add_told(payload, with_usage, timelines, start)
     payload.add_value("memory.end", end)
     payload.add_value("memory.categories", [category.name.lower() for category in Category])
     first = 0
@@ -54,13 +54,13 @@ def _timelines(trace: Trace) -> list[MemoryTimeline]:
     if not len(trace.memory):
         return []
     main = default_device(trace)
-    found = []
+    timelines = []
     for device in sorted(devices(trace), key=lambda name: (name != main, name)):
         try:
-            found.append(memory_timeline(trace, device))
+            timelines.append(memory_timeline(trace, device))
         except NoMemoryError:  # all events have 0 bytes
             continue
-    return found
+    return timelines
 
 
 def _add_blocks(
@@ -145,5 +145,5 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
 
 def _about(timeline: MemoryTimeline) -> dict[str, Any]:
     """Return what the allocator held at the peak, what would lower it, and what is unknown."""
-    found = peak_memory(timeline.trace, timeline.device)
-    return {} if found is None else found.to_json()
+    peak = peak_memory(timeline.trace, timeline.device)
+    return {} if peak is None else peak.to_json()

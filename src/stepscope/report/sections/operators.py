@@ -54,8 +54,8 @@ def add_operators(trace: Trace, payload: Payload) -> None:
     of_scope: list[_Scoped] = []
     groupings: dict[str, Labels[str] | None] = {"name": None, **calls.groupings}
     for grouping, by in groupings.items():
-        each = calls.each if by is None else _told_apart(calls.each, by)
-        cells = {when: CallCells(each, calls.tree, within) for when, within in times.items()}
+        events = calls.each if by is None else _told_apart(calls.each, by)
+        cells = {when: CallCells(events, calls.tree, within) for when, within in times.items()}
         of_scope = of_scope or [_Scoped(calls, scope, cells[scope.when]) for scope in scopes]
         tables = [scoped.columns(cells[scoped.scope.when], grouping, by) for scoped in of_scope]
         add_table(payload, f"operators.{grouping}", _stacked(tables))
@@ -137,12 +137,12 @@ def _stacked(parts: Sequence[Columns]) -> Columns:
     return table
 
 
-def _told_apart(each: Averages, by: Labels[str]) -> Averages:
+def _told_apart(events: Averages, by: Labels[str]) -> Averages:
     """Give each pair of a name and a label a key of its own."""
-    pair = each.key.codes.astype(np.int64) * len(by.texts) + by.codes
+    pair = events.key.codes.astype(np.int64) * len(by.texts) + by.codes
     pairs, codes = distinct(pair)
-    names = [each.key.texts[code // len(by.texts)] for code in pairs.tolist()]
-    return replace(each, key=Labels(codes.astype(np.uint32), names))
+    names = [events.key.texts[code // len(by.texts)] for code in pairs.tolist()]
+    return replace(events, key=Labels(codes.astype(np.uint32), names))
 
 
 @dataclass(frozen=True, slots=True)

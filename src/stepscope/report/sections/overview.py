@@ -30,10 +30,10 @@ _SPREADS = 4.0  # ... exceeds it by this many median deviations
 
 def add_overview(trace: Trace, payload: Payload) -> None:
     info, origin_ns = trace.info, origin_of(trace)
-    told: dict[str, Any] = asdict(overview_of(trace))
-    for peak in told["peaks"]:
+    values: dict[str, Any] = asdict(overview_of(trace))
+    for peak in values["peaks"]:
         peak["time_ns"] -= origin_ns
-    payload.add_value("overview", told)
+    payload.add_value("overview", values)
     payload.add_value("overview.source", source_of(trace))
     payload.add_value("overview.metadata", metadata_of(trace))
     payload.add_value("overview.losses", asdict(info.losses) if info.losses.events else None)
@@ -46,12 +46,12 @@ def add_overview(trace: Trace, payload: Payload) -> None:
 
 def _add_answer(trace: Trace, payload: Payload, origin_ns: int) -> None:
     """Add the verdict, where a step goes, the lines that cost most, start-up and the findings."""
-    found = answer(trace)
-    told = found.to_json()
-    for row in told["where"]:
+    its_answer = answer(trace)
+    values = its_answer.to_json()
+    for row in values["where"]:
         row["id"] = _CAUSE_IDS.get(row["what"], "other")
-    payload.add_value("answer", told | {"findings": None})
-    payload.add_value("findings", [_finding(each, origin_ns) for each in found.findings])
+    payload.add_value("answer", values | {"findings": None})
+    payload.add_value("findings", [_finding(finding, origin_ns) for finding in its_answer.findings])
 
 
 def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:

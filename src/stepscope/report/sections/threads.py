@@ -53,8 +53,8 @@ def process_name(track: Track, on_host: bool = True) -> str:
 def thread_name(track: Track, on_host: bool = True) -> str:
     """Return the display name of a track's thread or stream."""
     word = "thread" if on_host else "stream"
-    told = track.tid.lower().startswith(word)  # early Kinetos wrote "stream 7" for 7
-    return track.thread_name.strip() or (track.tid if told else f"{word} {track.tid}")
+    is_named = track.tid.lower().startswith(word)  # early Kinetos wrote "stream 7" for 7
+    return track.thread_name.strip() or (track.tid if is_named else f"{word} {track.tid}")
 
 
 def place_of(trace: Trace, row: int, on_host: bool = True) -> tuple[bool, int, str, int, int, int]:

@@ -110,9 +110,11 @@ def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
 def _device_tracks(trace: Trace) -> set[int]:
     """Return the tracks with device work, and others of the same devices."""
     on_device = trace.slices.on_device
-    found = set(np.unique(trace.slices.track[on_device]).tolist())
-    named = {trace.tracks[row].process_label for row in found} - {"", "CPU"}
-    return found | {row for row, track in enumerate(trace.tracks) if track.process_label in named}
+    with_work = set(np.unique(trace.slices.track[on_device]).tolist())
+    named = {trace.tracks[row].process_label for row in with_work} - {"", "CPU"}
+    return with_work | {
+        row for row, track in enumerate(trace.tracks) if track.process_label in named
+    }
 
 
 def _add_counters(trace: Trace, payload: Payload, groups: list[dict[str, Any]]) -> None:

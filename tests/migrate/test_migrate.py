@@ -299,7 +299,7 @@ def test_a_pair_as_scheduler_becomes_the_schedule_that_it_means(pair: str, sched
 
 @pytest.mark.parametrize("first", range(-2, 5))
 def test_a_pair_of_variables_means_the_same_for_every_value(first: int) -> None:
-    from stepscope.migrate.values import schedule_of
+    from stepscope.migrate.calls import schedule_of
 
     in_variables = eval(f"dict({schedule_of('first', 'last')})", {"first": first, "last": 7})
     assert in_variables == eval(f"dict({schedule_of(str(first), '7')})")

@@ -31,7 +31,6 @@ from stepscope.analysis.device.work import device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
 from stepscope.text import device as text
-from stepscope.text import device_math as math_text
 from stepscope.text.power import power_text
 from stepscope.units import count_text, duration_text, scaled_text
 
@@ -235,9 +234,9 @@ def _communication(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 
 def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    cores = math_text.tensor_core_text(tensor_core_time(trace, work))
+    cores = text.tensor_core_text(tensor_core_time(trace, work))
     peak = _peak(trace, work)
-    operators = math_text.flops_text(operator_flops(trace), peak and peak[1], row_limit)
+    operators = text.flops_text(operator_flops(trace), peak and peak[1], row_limit)
     if not operators:
         operators = "No FLOPs are known: the trace has no input shapes (record_shapes=True)."
     elif peak is not None:
@@ -247,12 +246,12 @@ def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 
 def _roofline(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    rows = math_text.roofline_text(roofline(trace, work), row_limit)
+    rows = text.roofline_text(roofline(trace, work), row_limit)
     if not rows:
         return "No operator has input shapes: record with record_shapes=True, or `run --shapes`."
     used = flops_utilisation(trace, work)
     told = f"Model FLOP utilisation of the steps: {used:.1%} of the 16-bit peak.\n" if used else ""
-    roofs = math_text.peaks_text(model_of_trace(trace, work), peaks_of_trace(trace, work))
+    roofs = text.peaks_text(model_of_trace(trace, work), peaks_of_trace(trace, work))
     return f"{rows}{told}{roofs}"
 
 

@@ -15,7 +15,8 @@ __all__ = ["FORMATS", "Format", "export_trace", "read_trace"]
 
 
 def _is_folder(path: Path, _head: bytes) -> bool:
-    return path.is_dir() and not (path / "stream.json").is_file()  # that is not sealed yet
+    is_unsealed = (path / "stream.json").is_file()
+    return path.is_dir() and not is_unsealed
 
 
 def _is_json(_path: Path, head: bytes) -> bool:

@@ -38,7 +38,7 @@ OPERATIONS = np.uint32(0xFFFFFFFF)
 """``Slices.context`` of asynchronous ranges: they nest in each other, see ``nesting.h``."""
 
 _BEGINS, _ENDS = b"bS", b"eF"
-_MOST_TRACKS = 64  # of one category of a process; what runs beside so many overlaps on the last
+_MOST_TRACKS = 64  # per category and process; more concurrent ranges overlap on the last
 _IDENTITY = ("id", "id2", "scope")
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _NOBODY = -1
@@ -51,9 +51,9 @@ def async_rows(slices: Slices) -> UInt32:
 
 
 def with_async_ranges(captured: Captured) -> tuple[Captured, dict[str, int]]:
-    """Make ranges of begins and ends; return that, and how many of either stand alone.
+    """Pair begins and ends to ranges; return the tables, and how many of either are unpaired.
 
-    An end without a begin stays a mark. What never ended lasts until the end of the trace.
+    An end without a begin stays a mark. A range without an end lasts until the end of the trace.
     """
     marks = captured.marks
     is_begin = np.isin(marks.phase, np.frombuffer(_BEGINS, np.uint8))
@@ -88,10 +88,10 @@ def with_async_ranges(captured: Captured) -> tuple[Captured, dict[str, int]]:
 
 
 def _operations(events: Marks, tracks: Sequence[Track], strings: Strings) -> tuple[Int64, Int64]:
-    """Return a number for each event's operation in its process, and one in all of them.
+    """Return two numbers per event: of its operation in its process, and in the whole file.
 
-    An id is one of the process where the file says so (``id2.local``), else of the whole file; but
-    many tools count anew in each process, so that one's own begin is looked for first.
+    An id belongs to the process if the file says so (``id2.local``), else to the file; but many
+    tools count anew in each process, so a begin of the same process is preferred.
     """
     codes: dict[Any, int] = {}
     is_local: dict[int, bool] = {0: False}
@@ -140,11 +140,11 @@ def _paired(events: Marks, operation: Int64, everywhere: Int64) -> Int64:
 
 
 def _matched(key: Int64, time_ns: Int64, is_end: Bool) -> tuple[Int64, Int64]:
-    """Match brackets of each key in the order of time; the latest open begin is closed first."""
+    """Match brackets of each key in time order; the latest open begin is closed first."""
     order = np.lexsort((time_ns, key))
     order = order[~_strays(key[order], is_end[order])]
     steps = np.where(is_end[order], -1, 1)
-    level = np.cumsum(steps) + is_end[order]  # a begin and its end have the same
+    level = np.cumsum(steps) + is_end[order]  # equal for a begin and its end
     by_level = np.lexsort((level, key[order]))
     place, level = order[by_level], level[by_level]
     if len(place) < 2:
@@ -156,7 +156,7 @@ def _matched(key: Int64, time_ns: Int64, is_end: Bool) -> tuple[Int64, Int64]:
 
 
 def _strays(key: Int64, is_end: Bool) -> Bool:
-    """Return the ends that come when nothing of their key is open; rows are ordered by key."""
+    """Return the ends without an open begin of their key; rows are ordered by key."""
     if not len(key):
         return is_end
     depth = np.cumsum(np.where(is_end, -1, 1))
@@ -174,7 +174,7 @@ def _strays(key: Int64, is_end: Bool) -> Bool:
 def _ranges(
     captured: Captured, events: Marks, begins: Int64, ends: Int64, texts: AddedTexts
 ) -> Slices:
-    """Return the ranges, on the threads on which they began."""
+    """Return the ranges, on the threads where they began."""
     first = events.take(begins)
     has_end = np.flatnonzero(ends >= 0)
     last = events.take(ends[has_end])
@@ -202,7 +202,7 @@ def _ranges(
 def _joined_args(
     begins: Marks, ends: Marks, has_end: Int64, strings: Strings, texts: AddedTexts
 ) -> Args:
-    """Return the arguments of begins with those of their ends; of two with one key the end's."""
+    """Merge the arguments of begins and ends; the end's win."""
     first, last, rows = begins.args, ends.args, len(begins)
     integers = dict(first.integers)
     for key, column in last.integers.items():
@@ -233,7 +233,7 @@ def _overlaid(column: IntColumn | None, rows: Int64, values: Int64) -> IntColumn
 
 
 def _fields(first: Marks, last: Marks, has_end: Int64, tracks: Sequence[Track]) -> Args:
-    """Return what begins say beside their arguments, and what ends say otherwise."""
+    """Return the top-level fields of begins, and those of ends that differ."""
     count = len(first)
     tid_known, tid = _numbers([track.tid for track in tracks])
     pid_known, pid = _numbers([track.pid for track in tracks])
@@ -258,7 +258,7 @@ def _fields(first: Marks, last: Marks, has_end: Int64, tracks: Sequence[Track]) 
 
 
 def _numbers(ids: list[str]) -> tuple[Bool, Int64]:
-    """Return which ids of processes or threads are numbers, and these."""
+    """Return which process or thread ids are numbers, and the numbers."""
     found = [int(each) if INTEGER.fullmatch(each) else None for each in ids]
     known = np.array([each is not None for each in found], np.bool_)
     return known, np.array([each or 0 for each in found], np.int64)
@@ -270,13 +270,13 @@ class _Group:
 
     title: str
     tracks: list[int] = field(default_factory=list)
-    ends: list[list[int]] = field(default_factory=list)  # of what is open on each, outermost first
-    owner: list[int] = field(default_factory=list)  # the operation on each
-    busy: list[tuple[int, int]] = field(default_factory=list)  # until when, and which
+    ends: list[list[int]] = field(default_factory=list)  # of open ranges by track, outermost first
+    owner: list[int] = field(default_factory=list)  # the operation on each track
+    busy: list[tuple[int, int]] = field(default_factory=list)  # (end, track)
     free: list[int] = field(default_factory=list)
 
     def place(self, start_ns: int, end_ns: int, operation: int, mine: int | None) -> int:
-        """Return where a range goes: inside of its operation's, else where nothing runs."""
+        """Return the track of a range: inside its operation's, else one that is free."""
         if mine is not None and self.owner[mine] == operation:
             open_ends = self.ends[mine]
             while open_ends and open_ends[-1] <= start_ns:
@@ -303,10 +303,10 @@ class _Group:
 def _placed(
     ranges: Slices, operation: Int64, captured: Captured
 ) -> tuple[Slices, tuple[Track, ...]]:
-    """Put ranges on tracks of their own, so that those of one track nest."""
+    """Move ranges to tracks of their own, on which those of one track nest."""
     tracks, strings = list(captured.tracks), captured.strings
     groups: dict[tuple[str, int], _Group] = {}
-    at_work: dict[int, int] = {}  # of each operation: its place among the tracks of its group
+    at_work: dict[int, int] = {}  # the track index of each running operation
     numbers = np.zeros(len(ranges), np.uint32)
     order = np.lexsort((-ranges.duration_ns, ranges.start_ns))
     starts, ends = ranges.start_ns.tolist(), ranges.end_ns.tolist()
@@ -339,9 +339,9 @@ def _track(thread: Track, title: str, place: int) -> Track:
 
 
 def async_marks(trace: Trace) -> tuple[Marks, tuple[Track, ...]]:
-    """Return the begins and ends of asynchronous ranges in the order of a file, and all tracks.
+    """Return the begins and ends of asynchronous ranges in file order, and all tracks.
 
-    They stand on the threads that their file named, which are added where they are not there.
+    They are on the threads that their file named, which are added if they are missing.
     """
     some = trace.slices.take(async_rows(trace.slices))
     said = some.fields.integers
@@ -362,7 +362,7 @@ def async_marks(trace: Trace) -> tuple[Marks, tuple[Track, ...]]:
     )
     ended = np.flatnonzero(some.flags & SliceFlags.UNFINISHED == 0)
     both = Marks.concat([first, last.take(ended)])
-    # At one moment: what ends, what begins, and what ends in the moment in which it began.
+    # At equal times: ends first, then begins, then ends of empty ranges.
     rank = np.concatenate((np.ones(len(some)), np.where(some.duration_ns[ended] > 0, 0, 2)))
     return both.take(np.lexsort((rank, both.time_ns))), tuple(tracks)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
+from stepscope.analysis.compare.model import Diff
 from stepscope.formats.registry import read_trace
 from stepscope.trace.model import Trace
 
-if TYPE_CHECKING:
-    from stepscope.analysis.compare.model import Diff
-
-    OneTrace = Trace | str | os.PathLike[str]
-    Traces = OneTrace | Iterable[OneTrace]
+OneTrace = Trace | str | os.PathLike[str]
+Traces = OneTrace | Iterable[OneTrace]
 
 
 def diff(before: Traces, after: Traces, *, least_effect: float = LEAST_EFFECT) -> Diff:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.nsight.systems import is_nsight, read_nsight
+from stepscope.formats.registry import Progress
 from stepscope.formats.rocm.rocpd import is_rocpd, read_rocpd
 from stepscope.formats.sqlite_file import sqlite_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _SHOWN = 6
 

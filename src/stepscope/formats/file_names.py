@@ -14,7 +14,7 @@ _NOT_IN_A_FILE_NAME = re.compile(r"[\x00-\x1f\x7f/\\:*?\"<>|\ud800-\udfff]|^\.+|
 
 
 def file_word(name: str) -> str:
-    """Return a name escaped for a file name; two names never give the same result."""
+    """Escape a name for a file name, injectively."""
     word = _NOT_IN_A_FILE_NAME.sub("_", name)
     word = word.encode()[:_LONGEST_WORKER].decode("utf-8", "ignore")
     if word == name:

@@ -37,8 +37,6 @@ class _Compressor(Protocol):
 
 
 class _GzipSink:
-    """Compresses what it is given; its CPU time is spent without the GIL."""
-
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._compressor = _fast_gzip()
@@ -97,7 +95,7 @@ def output_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
         raise ExportError(f"{os.fspath(path)}: {error.strerror or error}") from error
     finally:
         if not in_place:
-            with suppress(OSError):  # what went wrong before is what counts
+            with suppress(OSError):  # the earlier error is raised
                 written.unlink(missing_ok=True)
 
 

@@ -7,21 +7,18 @@ profiles of version 48, which newer versions of it convert.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import SampledStacks, rows_by_track
 from stepscope.trace.kinds import SliceKind
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace, Track
-    from stepscope.trace.table import UInt32
+from stepscope.trace.model import Trace, Track
+from stepscope.trace.table import UInt32
 
 _GECKO_VERSION, _PROCESSED_VERSION = 29, 48
 _NS_OF_MS = 1e6
@@ -106,7 +103,7 @@ def _schema() -> dict[str, Any]:
 
 
 class _Tables:
-    """The tables of a thread that its samples refer to."""
+    """The tables that a thread's samples refer to."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
@@ -114,11 +111,10 @@ class _Tables:
         self._stacks: dict[tuple[int | None, int], int] = {}
 
     def text(self, text: str) -> int:
-        """Return the number of a text."""
         return self._texts.setdefault(text, len(self._texts))
 
     def stack(self, frames: tuple[str, ...]) -> int | None:
-        """Return the number of a stack, its outermost frame first."""
+        """Return the number of a stack, given from its outermost frame."""
         prefix: int | None = None
         for frame in frames:
             function = self._functions.setdefault(frame, len(self._functions))
@@ -126,7 +122,6 @@ class _Tables:
         return prefix
 
     def tables(self) -> dict[str, Any]:
-        """Return all of them."""
         places = [(frame, place_of(frame)) for frame in self._functions]
         names = [self.text(place.function if place else frame) for frame, place in places]
         files = [self.text(place.file) if place else None for _, place in places]

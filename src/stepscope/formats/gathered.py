@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
-from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    Args,
+    Bool,
+    Int64,
+    IntColumn,
+    Marks,
+    Trace,
+    TraceInfo,
+    Track,
+    UInt8,
+    UInt32,
+)
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo, Track, UInt8, UInt32
-
 
 ABSENT = int(np.iinfo(np.int64).min)
 """In a column of arguments: this row does not have it."""
@@ -29,10 +36,9 @@ NEGATIVE = "slices with a negative duration"
 
 
 class Gathered:
-    """Names, tracks and events in any order; ``trace`` builds a Trace of them, and only once."""
+    """Names, tracks and events in any order; ``trace`` makes them a Trace, once."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.anomalies: Counter[str] = Counter()
         self._texts: dict[str, int] = {"": 0}
         self._tracks: dict[tuple[str, str], Track] = {}
@@ -41,24 +47,22 @@ class Gathered:
         self._marks: list[Marks] = []
 
     def text(self, text: str) -> int:
-        """Return the id of a text."""
         return self._texts.setdefault(valid_value(text), len(self._texts))
 
     def texts(self, texts: Iterable[str]) -> UInt32:
-        """Return the ids of some texts."""
         return np.array([self.text(text) for text in texts], np.uint32)
 
     def named(self, numbers: Int64, name: Callable[[int], str]) -> UInt32:
-        """Return the id of each number's name; ``name`` is asked once for each that differs."""
+        """Return the name id of each number; ``name`` is called once per distinct number."""
         distinct, which = np.unique(numbers, return_inverse=True)
         return self.texts(map(name, distinct.tolist()))[which]
 
     def fragment(self, pairs: Mapping[str, Any]) -> int:
-        """Return the id of arguments that are no integers."""
+        """Return the id of non-integer arguments."""
         return self.text(fragment_of(pairs)) if pairs else 0
 
     def track(self, track: Track) -> int:
-        """Return the number of a track; the first description of a process and thread stays."""
+        """Return the number of a track; a process and thread keep their first description."""
         key = track.pid, track.tid
         if key not in self._numbers:
             self._numbers[key] = len(self._numbers)
@@ -66,7 +70,7 @@ class Gathered:
         return self._numbers[key]
 
     def name_thread(self, pid: str, tid: str, name: str) -> None:
-        """Name a thread that has events."""
+        """Name a thread, if it has events."""
         key = pid, tid
         if key in self._tracks:
             self._tracks[key] = replace(self._tracks[key], thread_name=name)
@@ -89,7 +93,7 @@ class Gathered:
         rest: UInt32 | None = None,
         flags: UInt8 | None = None,
     ) -> None:
-        """Add events from their start to their end; ABSENT stands for integers a row has not."""
+        """Add events with start and end; integers may be ABSENT in some rows."""
         start, end = span_ns
         if not len(start):
             return
@@ -137,15 +141,14 @@ class Gathered:
         self._marks.append(added if kept.all() else added.take(kept))
 
     def __len__(self) -> int:
-        """Return how many events there are."""
         return sum(map(len, self._slices)) + sum(map(len, self._marks))
 
     def end_ns(self) -> int:
-        """Return when the last slice ends, 0 without one."""
+        """Return the end of the last slice, 0 without one."""
         return max((int(part.end_ns.max()) for part in self._slices if len(part)), default=0)
 
     def trace(self, info: TraceInfo, **tables: Any) -> Trace:
-        """Build the trace; its window is that of its events where ``info`` has none."""
+        """Build the trace; without a window in ``info``, its events define it."""
         slices = Slices.concat(self._slices) if self._slices else Slices.empty()
         marks = Marks.concat(self._marks) if self._marks else Marks.empty()
         self._slices, self._marks = [], []

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 MAGIC = b"\x1f\x8b"
-_READ_BYTES = 64 << 10  # of gzip; traces inflate to twenty times that
-_CHUNK_BYTES = 1 << 20  # of text: what a processor keeps close
+_READ_BYTES = 64 << 10  # compressed; traces inflate to twenty times that
+_CHUNK_BYTES = 1 << 20  # of text: fits a processor's cache
 _GZIP_WINDOW = 31
-_CHUNKS_A_LOOK = 16  # at the memory that was taken
-# Of the free memory, for what is being read: about as much again is needed to nest and order it.
+_CHUNKS_A_LOOK = 16  # chunks between two checks of the memory
+# Share of the free memory for the file: sorting and nesting needs as much again.
 _MEMORY_SHARE = 0.5
 
 
 class Chunk(NamedTuple):
-    """A piece of text, and how far into the file it reaches."""
+    """A piece of text, and its end as an offset in the file."""
 
     text: bytes
     file_bytes: int
-    damage: str = ""  # on the last one: what is wrong with the file, if anything
+    damage: str = ""  # on the last chunk: a description of the file's damage, if any
 
 
 def inflated_head(path: Path) -> bytes:
@@ -48,8 +48,8 @@ def inflated_head(path: Path) -> bytes:
 def text_chunks(path: Path) -> Generator[Iterator[Chunk]]:
     """Yield the text of a file; the next chunks are prepared while one is being used.
 
-    A few MB of gzip can hold more than any memory does: where the process has taken most of what
-    was free at the start, TraceReadError is raised.
+    A few MB of gzip can inflate to more than any memory holds: TraceReadError is raised once the
+    process has used most of what was free at the start.
     """
     with _opened(path) as file, closing(_chunks(file)) as chunks:
         ahead = _Ahead(chunks)
@@ -60,7 +60,7 @@ def text_chunks(path: Path) -> Generator[Iterator[Chunk]]:
 
 
 def file_bytes(path: Path, progress: Callable[[int, int], None] | None) -> tuple[bytes, str]:
-    """Return all of a file, inflated if it is gzip, and what is wrong with it, if anything."""
+    """Return a whole file, inflated if it is gzip, and a description of any damage."""
     damage = ""
     parts = []
     with text_chunks(path) as chunks:
@@ -76,7 +76,7 @@ def file_bytes(path: Path, progress: Callable[[int, int], None] | None) -> tuple
 def _while_memory_lasts(path: Path, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     free = before = text_bytes = 0
     for number, chunk in enumerate(chunks):
-        if number == 1:  # many small files have one chunk only, and a look takes 2 ms
+        if number == 1:  # the check takes 2 ms, too long for small files
             free, before = free_memory_bytes(), own_memory_bytes()
         yield chunk
         text_bytes += len(chunk.text)
@@ -121,7 +121,7 @@ def _chunks(file: BinaryIO) -> Generator[Chunk]:
 
 
 def _fast_zlib() -> ModuleType:
-    """Return isal's zlib, several times faster, if it is installed."""
+    """Return isal's zlib, which is several times faster, if it is installed."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -131,7 +131,6 @@ def _fast_zlib() -> ModuleType:
 
 
 def _inflated(file: BinaryIO, start: bytes) -> Generator[Chunk]:
-    """Inflate every member of a gzip file, as far as it makes sense."""
     library = _fast_zlib()
     member: Any = library.decompressobj(_GZIP_WINDOW)
     packed = start
@@ -148,7 +147,7 @@ def _inflated(file: BinaryIO, start: bytes) -> Generator[Chunk]:
             if member.eof:
                 packed = member.unused_data
                 if not packed.startswith(MAGIC[: len(packed) or 1]):
-                    break  # zeros, or something else that tools append
+                    break  # padding that tools append
                 member = library.decompressobj(_GZIP_WINDOW)
         packed = file.read(_READ_BYTES)
         if not packed:
@@ -162,7 +161,7 @@ def _inflated(file: BinaryIO, start: bytes) -> Generator[Chunk]:
 
 
 class _Ahead:
-    """Runs an iterator on a thread of its own, a few items ahead of its consumer."""
+    """Runs an iterator in a thread, a few items ahead of its consumer."""
 
     def __init__(self, items: Iterator[Chunk], limit: int = 3) -> None:
         self._items = items
@@ -178,7 +177,7 @@ class _Ahead:
             yield item
 
     def stop(self) -> None:
-        """End the thread, whether or not everything was used."""
+        """End the thread, even with items left."""
         self._stopped.set()
         self._thread.join()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.memory.timeline import MemoryTimeline
     from stepscope.trace.model import Trace
 
-_BEFORE = -1  # torch's time of what was there before the recording
+_BEFORE = -1  # torch's time of memory from before the recording
 
 TimelineWriter = Callable[["MemoryTimeline", str | os.PathLike[str]], None]
 

@@ -7,29 +7,29 @@ devices. The thread, and what a sample was doing, are labels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from stepscope import _native
+from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.host.own_lines import place_of
-from stepscope.formats.call_paths import NO_PATH, call_paths
 from stepscope.formats.files import gzipped, output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import thread_titles
 from stepscope.trace.kinds import ThreadState, WaitReason
+from stepscope.trace.model import NO_PARENT, Bool, Int64, Trace
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace
-
-    Fields = list[tuple[int, Any]]
+Fields = list[tuple[int, Any]]
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
 _TIME, _DURATION, _PERIOD_TYPE, _PERIOD, _DEFAULT_TYPE = 9, 10, 11, 12, 14
-_PERIOD_NS = 1_000_000  # about how often threads are looked at
+_PERIOD_NS = 1_000_000  # the approximate sampling period
+
+_NO_PATH = -1
 
 
 def export_pprof(
@@ -47,14 +47,14 @@ def export_pprof(
     profile.fields.append((_DURATION, max(trace.info.end_ns - trace.info.start_ns, 0)))
     data = profile.encoded()
     with output_file(path) as sink:
-        # A name that ends in .gz is compressed by the file itself.
+        # The output file compresses names that end in .gz.
         sink.write(data if str(path).lower().endswith(".gz") else gzipped(data))
     if progress is not None:
         progress(1, 1)
 
 
 class _Profile:
-    """The messages of a profile, texts and places each once."""
+    """The messages of a profile; texts and locations are interned."""
 
     def __init__(self) -> None:
         self.fields: Fields = []
@@ -64,17 +64,16 @@ class _Profile:
         self._places: Fields = []
 
     def text(self, text: str) -> int:
-        """Return the number of a text."""
         return self._texts.setdefault(text, len(self._texts))
 
     def value_types(self, *types: tuple[str, str]) -> None:
-        """Say what the values of samples are; the last one is shown first."""
+        """Declare the sample values; pprof shows the last one first."""
         for kind, unit in types:
             self.fields.append((_SAMPLE_TYPE, [(1, self.text(kind)), (2, self.text(unit))]))
         self.fields.append((_DEFAULT_TYPE, self.text(types[-1][0])))
 
     def location(self, frame: str) -> int:
-        """Return the number of a frame, by its text in the trace."""
+        """Return the number of a frame, given as the trace writes it."""
         if frame in self._locations:
             return self._locations[frame]
         number = self._locations[frame] = len(self._locations) + 1
@@ -96,7 +95,6 @@ class _Profile:
         self.fields.append((_SAMPLE, told))
 
     def encoded(self) -> bytes:
-        """Return the profile."""
         functions: Fields = [
             (
                 _FUNCTION,
@@ -141,10 +139,10 @@ def _add_samples(trace: Trace, profile: _Profile) -> None:
 
 def _add_slices(trace: Trace, profile: _Profile) -> None:
     profile.value_types(("events", "count"), ("device", "nanoseconds"), ("host", "nanoseconds"))
-    slices, paths, titles = trace.slices, call_paths(trace), thread_titles(trace)
+    slices, paths, titles = trace.slices, _call_paths(trace), thread_titles(trace)
     numbers = [profile.location(trace.strings[name]) for name in paths.name.tolist()]
     key = paths.of_slice * max(len(trace.tracks), 1) + paths.track
-    kept = np.flatnonzero(paths.of_slice != NO_PATH)
+    kept = np.flatnonzero(paths.of_slice != _NO_PATH)
     distinct, first, which = np.unique(key[kept], return_index=True, return_inverse=True)
     own_ns = slices.self_ns[kept]
     on_device = paths.is_device[kept]
@@ -154,7 +152,7 @@ def _add_slices(trace: Trace, profile: _Profile) -> None:
     above = paths.parent.tolist()
     for i, row in enumerate(kept[first].tolist()):
         frames, path = [], int(paths.of_slice[row])
-        while path != NO_PATH:
+        while path != _NO_PATH:
             frames.append(numbers[path])
             path = above[path]
         values = (int(events[i]), int(device_ns[i]), int(host_ns[i]))
@@ -166,3 +164,52 @@ def _summed(group: Int64, values: Int64, groups: int) -> Int64:
     total = np.zeros(groups, np.int64)
     np.add.at(total, group, values)
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class _CallPaths:
+    """A tree of names; callers come before their callees."""
+
+    parent: Int64  # the path without its last name, _NO_PATH at the top
+    name: Int64  # string id
+    of_slice: Int64  # the path of each slice
+    track: Int64  # the track of each slice; of device work, that of the launching call
+    is_device: Bool  # of each slice
+
+
+def _call_paths(trace: Trace) -> _CallPaths:
+    slices = trace.slices
+    around = slices.parent.astype(np.int64)
+    depth = slices.depth.astype(np.int64)
+    track = slices.track.astype(np.int64)
+    is_device = slices.on_device
+    work, call = launched_work(trace)
+    on_top = around[work] == NO_PARENT  # work nested on a stream stays below its parent
+    work, call = work[on_top], call[on_top]
+    around[work], depth[work], track[work] = call, depth[call] + 1, track[call]
+    of_slice = np.full(len(slices), _NO_PATH, np.int64)
+    parents, names = [], []
+    count = 0
+    left = np.arange(len(slices))
+    ready = around == NO_PARENT
+    while len(left):
+        chosen = left[ready[left]]
+        if not len(chosen):
+            break
+        above = np.where(around[chosen] == NO_PARENT, _NO_PATH, of_slice[around[chosen]])
+        key = (above + 1) * len(trace.strings) + slices.name[chosen]
+        distinct, first, number = np.unique(key, return_index=True, return_inverse=True)
+        of_slice[chosen] = count + number
+        parents.append(above[first])
+        names.append(slices.name[chosen[first]].astype(np.int64))
+        count += len(distinct)
+        left = left[~ready[left]]
+        done = of_slice != _NO_PATH
+        ready[left] = done[around[left]]
+    return _CallPaths(
+        np.concatenate([*parents, np.zeros(0, np.int64)]),
+        np.concatenate([*names, np.zeros(0, np.int64)]),
+        of_slice,
+        track,
+        is_device,
+    )

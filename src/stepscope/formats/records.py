@@ -6,19 +6,16 @@ import csv
 import io
 import json
 import math
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.formats.files import output_file
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 _ROWS_A_WRITE = 4096
 
@@ -69,5 +66,5 @@ def _cell(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinities; they are unknown numbers there."""
+    """Replace NaN and infinities, which JSON lacks, by null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -16,19 +16,15 @@ from stepscope.trace.placing import TRACE_SUFFIX
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
-Progress = Callable[[int, int], None]  # called with how much is done, and how much there is
+Progress = Callable[[int, int], None]  # called with the done and the total amount
 
 
 class Reader(Protocol):
-    """Read a trace from ``path``, reporting to ``progress``."""
-
     def __call__(self, path: Path, progress: Progress | None = None) -> Trace:
         """Read the trace."""
 
 
 class Writer(Protocol):
-    """Write ``trace`` to ``path``, reporting to ``progress``."""
-
     def __call__(
         self, trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
     ) -> object:
@@ -64,7 +60,7 @@ def format_to_write(path: str | os.PathLike[str]) -> Format:
 def suffix_of(path: str | os.PathLike[str]) -> str:
     """Return the end of ``path`` that names the format, as it is written there."""
     name = Path(path).name
-    if name.lower().endswith(TRACE_SUFFIX):  # our own needs no module of another format
+    if name.lower().endswith(TRACE_SUFFIX):  # do not import other formats for our own
         return name[-len(TRACE_SUFFIX) :]
     return name[len(name) - _written_as(path)[0] :]
 
@@ -89,7 +85,7 @@ def _written_as(path: str | os.PathLike[str]) -> tuple[int, Format]:
 
 
 def format_of(path: Path, head: bytes) -> Format | None:
-    """Return the format that a file's first bytes show; None if it is not a readable one."""
+    """Return the format that a file's first bytes show; None if it is not readable."""
     readable = (each for each in FORMATS if each.reader and each.matches)
     return next((each for each in readable if each.matches and each.matches(path, head)), None)
 
@@ -123,7 +119,7 @@ def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -
     if found is not None and found.reader is not None:
         try:
             return found.reader()(place, progress)
-        except MemoryError:  # a limit that no look at the free memory shows
+        except MemoryError:  # a limit that the free memory does not reflect
             reason = "needs more memory than this process can have"
             raise TraceReadError(place, reason, "read it on a machine with more") from None
     known = ", ".join(each.title for each in FORMATS if each.reader)

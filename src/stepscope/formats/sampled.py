@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.trace.kinds import ThreadState, WaitReason
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
-    from stepscope.trace.table import UInt32
+from stepscope.trace.model import Trace
+from stepscope.trace.table import UInt32
 
 _WAITS = {
     ThreadState.GIL: "<waits for the GIL>",
@@ -30,10 +26,9 @@ _BLOCKED = {
 
 
 class SampledStacks:
-    """The distinct stacks of a trace's samples, each with what its threads wait for, if they do."""
+    """The distinct stacks of a trace's samples, each with its thread's wait reason, if any."""
 
     def __init__(self, trace: Trace) -> None:
-        """Find them."""
         samples = trace.samples
         doing = samples.state.astype(np.uint32) * len(WaitReason) + samples.wait
         (self._stack, self._doing), self.of_sample = distinct_pairs(samples.stack, doing)
@@ -41,11 +36,10 @@ class SampledStacks:
         self._frames: dict[int, tuple[str, ...]] = {0: ()}
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._stack)
 
     def frames(self, number: int) -> tuple[str, ...]:
-        """Return the frames of one of them, the outermost first."""
+        """Return the frames of a stack, the outermost first."""
         frames = self._callers(int(self._stack[number]))
         waits = _wait_text(*divmod(int(self._doing[number]), len(WaitReason)))
         return (*frames, waits) if waits else frames
@@ -65,7 +59,7 @@ def _wait_text(state: int, wait: int) -> str:
 
 
 def thread_titles(trace: Trace) -> list[str]:
-    """Return what each track is called: ``MainThread (4711)``; with its process, if of several."""
+    """Return each track's title: ``MainThread (4711)``, with the process if there are several."""
     several = len({track.pid for track in trace.tracks}) > 1
     return [
         " ".join(
@@ -79,7 +73,7 @@ def thread_titles(trace: Trace) -> list[str]:
 
 
 def rows_by_track(track: UInt32) -> dict[int, UInt32]:
-    """Return the rows of each track that has any, in their order."""
+    """Return the rows of each track that has any, in order."""
     if not len(track):
         return {}
     order = np.argsort(track, kind="stable").astype(np.uint32)

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.model import Trace
+from stepscope.trace.schema import Track
 from stepscope.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from stepscope.trace.model import Trace
-    from stepscope.trace.schema import Track
-
 _HOME = re.compile(r"(?:/home|/Users|[A-Za-z]:\\+Users)[/\\]+([^/\\\s\"'():]+)")
-# Where the part of a library's path begins that is the same on every machine.
+# The part of a library's path after this is equal on every machine.
 _INSTALLED = re.compile(r".*(?:site-packages|dist-packages|lib/python\d[\d.]*)/", re.DOTALL)
 _WHOLE_PATH = re.compile(r"(?:file://)?(?:~?/|[A-Za-z]:[/\\]|\\\\)[^\n\"]*")
 _PATH = re.compile(
@@ -36,7 +33,7 @@ _IDENTITIES = re.compile(r"uuid|serial|host|user|pci", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Scrubbed:
-    """The trace, and how many names are no longer in it."""
+    """A scrubbed trace, and how many names were removed."""
 
     trace: Trace
     files: int
@@ -45,7 +42,7 @@ class Scrubbed:
 
 
 def scrub(trace: Trace) -> Scrubbed:
-    """Return a trace without the names of hosts, users, files and folders, and without source."""
+    """Return a trace without names of hosts, users, files and folders, and without source."""
     scrubber = _Scrubber(trace)
     strings = Strings.of(scrubber.text(each) for each in trace.strings.decode_all())
     info = trace.info
@@ -85,7 +82,7 @@ class _Scrubber:
         ]
 
     def text(self, text: str) -> str:
-        """Return a name, a frame or the inside of a JSON object without what is private."""
+        """Return a name, a frame or the inside of a JSON object without private parts."""
         place = place_of(text)
         if place is not None:
             return f"{self._file(place.file)}({place.line}): {self._plain(place.function)}"
@@ -99,11 +96,11 @@ class _Scrubber:
         return self._plain(text)
 
     def values(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all values without what is private."""
+        """Return all values without private parts."""
         return {key: self._value(value) for key, value in values.items()}
 
     def track(self, track: Track) -> Track:
-        """Return a thread under names that tell nothing of the machine."""
+        """Return a thread with names that do not identify the machine."""
         return replace(
             track,
             pid=self._plain(track.pid),
@@ -134,9 +131,9 @@ class _Scrubber:
         return self._file(match[0]) if _is_deep(match[0]) else match[0]
 
     def _file(self, path: str) -> str:
-        """Return a library's file from the library on, and the user's by a number."""
+        """Shorten a library's path to the part inside the library; number other files."""
         if path.startswith("<") or path in self.files.values():
-            return path  # in no file
+            return path  # not a file
         installed = _INSTALLED.sub("", path)
         if installed != path or (not path.startswith(("/", "~")) and self._is_library(path)):
             return installed
@@ -148,7 +145,7 @@ class _Scrubber:
 
 
 def _is_deep(path: str) -> bool:
-    """Tell a path from what begins like one: `/`, `/predict`."""
+    """Tell a path from a text that begins like one: `/`, `/predict`."""
     return len(re.findall(r"[/\\]+[^/\\]", path)) > 1
 
 

@@ -12,33 +12,40 @@ there, too, but nothing tells who asked for it.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.gzip import text_chunks
+from stepscope.formats.registry import Progress
 from stepscope.formats.snapshot_ranges import mark_columns, range_columns
 from stepscope.trace.build import build
-from stepscope.trace.model import Marks, Memory, Slices, Stacks, TraceInfo, Track
+from stepscope.trace.model import (
+    Bool,
+    Int64,
+    Marks,
+    Memory,
+    Slices,
+    Stacks,
+    Trace,
+    TraceInfo,
+    Track,
+    UInt32,
+)
 from stepscope.trace.schema import Captured
 from stepscope.trace.strings import Strings
 from stepscope.trace.validate import LATEST_NS
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Bool, Int64, Trace, UInt32
-
-    Columns = Mapping[str, Any]  # what _native.SnapshotReader.finish returns
+Columns = Mapping[str, Any]  # what _native.SnapshotReader.finish returns
 
 PRODUCER = "torch memory snapshot"
 _MICROSECOND = 1000  # ns
-_IN, _MORE = 1, 2  # what an event changes: the memory in use, or the memory held
+_IN, _MORE = 1, 2  # what an event changes: the bytes in use, or the bytes reserved
 _NOT_ONE = "is the file one that torch.cuda.memory._dump_snapshot wrote?"
 _GROWS = ("segment_alloc", "segment_map")
 _SHRINKS = ("segment_free", "segment_unmap")
@@ -46,7 +53,7 @@ _IN_USE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 
 
 def read_snapshot(path: Path, progress: Progress | None = None) -> Trace:
-    """Read a memory snapshot, gzip or not; nothing in it can run."""
+    """Read a memory snapshot, gzip or not, without running code in it."""
     columns, damage = _columns(path, progress)
     if not columns["is_snapshot"]:
         cause = f": {damage}" if damage else ""
@@ -81,18 +88,18 @@ def _columns(path: Path, progress: Progress | None) -> tuple[Columns, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Some events of a device, or the blocks that were there before them."""
+    """Events of a device, or blocks that existed before them."""
 
     time_ns: Int64
     address: Int64
-    size: Int64  # negative when it is given back
+    size: Int64  # negative for a release
     stack: UInt32
     allocated: Int64
     reserved: Int64
 
 
 class _History:
-    """What the allocators of all devices did."""
+    """The history of all devices' allocators."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -101,11 +108,10 @@ class _History:
         self._ids = self._strings.ids_of(
             [*_GROWS, *_SHRINKS, *_IN_USE, "alloc", "free_completed", "free_requested", "free"]
         )
-        self._texts: list[str] = []  # beyond the file's own
+        self._texts: list[str] = []  # added to the file's own
         self._time_ns, self._first_ns = _times(self._events["time_us"])
 
     def trace(self) -> Trace:
-        """Return the trace: a track for each device."""
         devices = self._devices()
         memory = [self._memory(track, device) for track, device in enumerate(devices)]
         names = self._columns["ranges"]
@@ -145,7 +151,7 @@ class _History:
         )
 
     def _devices(self) -> list[int]:
-        """Return the devices of which anything is known."""
+        """Return the devices that the snapshot mentions."""
         told = [self._events["device"], self._columns["blocks"]["device"]]
         told += [self._columns["segments"]["device"], self._columns["ranges"]["device"]]
         found = {int(each) for part in told for each in np.unique(part)}
@@ -185,11 +191,11 @@ class _History:
         )
 
     def _rows(self, device: int) -> _Rows:
-        """Return what happened on a device, after the blocks that were there before."""
+        """Return a device's events, after the blocks that existed before."""
         events = self._events
         here = np.flatnonzero(events["device"] == device)
         action = events["action"][here]
-        # What frees: streams that still work on a block delay the second one. Others have one only.
+        # Kinds of releases: running streams delay the second kind, which older files lack.
         frees = "free_completed" if "free_completed" in self._ids else "free_requested"
         of_action = np.zeros(len(self._strings), np.int8)
         for words, effect in (
@@ -208,7 +214,7 @@ class _History:
         base = -int(size[unseen].sum())
         old = before["requested"]
         changes = np.concatenate([old, size])
-        # A block is there from the first event on, not earlier: nothing tells when it was made.
+        # The block's allocation time is unknown: it exists from the first event on.
         time_ns = self._time_ns[here]
         first = int(time_ns[0]) if len(time_ns) else 0
         return _Rows(
@@ -221,7 +227,7 @@ class _History:
         )
 
     def _blocks_before(self, device: int, allocated: Int64) -> dict[str, Any]:
-        """Return the blocks that are in use at the end, and were not allocated in the history."""
+        """Return blocks in use at the end that the history does not allocate."""
         blocks = self._columns["blocks"]
         used = self._is(blocks["state"], *_IN_USE)
         used &= (blocks["device"] == device) & (blocks["requested"] > 0)
@@ -229,7 +235,7 @@ class _History:
         return {name: column[used] for name, column in blocks.items()}
 
     def _reserved(self, device: int, held: Int64) -> Int64:
-        """Return what the allocator held after each event: at the end, its segments."""
+        """Return the reserved bytes after each event, from the segments at the end."""
         segments = self._columns["segments"]
         at_end = int(segments["size"][segments["device"] == device].sum())
         sums = np.cumsum(held)
@@ -240,9 +246,9 @@ class _History:
 
 
 def _times(time_us: Int64) -> tuple[Int64, int]:
-    """Return ns since the first event, those of one µs apart, and when that was.
+    """Return ns since the first event, distinct within a µs, and the first event's time.
 
-    Early versions tell no time: there the number of an event stands for it.
+    Early versions have no times: there an event's number stands for it.
     """
     if not time_us.any():
         return np.arange(len(time_us), dtype=np.int64) * _MICROSECOND, 0
@@ -258,7 +264,7 @@ def _times(time_us: Int64) -> tuple[Int64, int]:
 
 
 def _ends_of_blocks(address: Int64, size: Int64) -> tuple[Int64, Int64]:
-    """Return the allocations that live at the end, and the releases of what came before."""
+    """Return the allocations never released, and the releases of earlier blocks."""
     rows = np.flatnonzero(size != 0)
     rows = rows[np.argsort(address[rows], kind="stable")]
     is_last = np.ones(len(rows), bool)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import Args, IntColumn, Marks, SliceFlags, Slices
+from stepscope.trace.model import Args, Int64, IntColumn, Marks, SliceFlags, Slices
+from stepscope.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from stepscope.trace.model import Int64
-    from stepscope.trace.strings import Strings
-
-    Columns = Mapping[str, Any]
+Columns = Mapping[str, Any]
 
 _MICROSECOND = 1000
 _BEGIN, _END = "START", "END"
@@ -31,7 +27,7 @@ def range_columns(
     first_ns: int,
     text: Callable[[str], int],
 ) -> Slices | None:
-    """Return the ranges that were recorded beside the history: a START ends at its END."""
+    """Return the ranges recorded beside the history: a START ends at its END."""
     known = strings.ids_of([_BEGIN, _END])
     track_of = {device: track for track, device in enumerate(devices)}
     rows: list[list[int]] = []
@@ -73,7 +69,7 @@ def mark_columns(
     devices: Sequence[int],
     text: Callable[[str], int],
 ) -> Marks | None:
-    """Return the moments at which memory ran out, a snapshot was taken, or the user said so."""
+    """Return marks for out-of-memory events, snapshots, and the user's own."""
     known = strings.ids_of(_MOMENTS)
     chosen = np.isin(events["action"], np.array(list(known.values()), np.uint32))
     rows = np.flatnonzero(chosen & np.isin(events["device"], devices))

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.errors import UnsupportedError
 from stepscope.formats.chrome.write import json_text
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import thread_titles
-from stepscope.trace.model import NO_PARENT, NO_STEP, SliceKind
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import NO_PARENT, NO_STEP, SliceKind, Trace
 
 _KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE)
 _SERVICE = "stepscope"
@@ -37,7 +33,7 @@ _INSTALL = "install it: pip install opentelemetry-sdk"
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A span of the trace, times as Unix time."""
+    """A span; its times are Unix time."""
 
     name: str
     number: int  # from 1
@@ -118,7 +114,7 @@ def send_spans(trace: Trace, exporter: Any) -> int:
 
 
 def _trace_id(trace: Trace) -> bytes:
-    """Return an id that two exports of one trace share."""
+    """Return an id that is the same in each export of a trace."""
     info = trace.info
     seed = f"{info.host} {info.pid} {info.start_ns + info.wall_offset_ns} {info.end_ns}"
     return hashlib.blake2b(seed.encode(), digest_size=_TRACE_ID_BYTES).digest()

@@ -7,21 +7,17 @@ are written as they nest.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
-from stepscope.trace.model import NO_PARENT, SliceFlags
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
-    from stepscope.trace.table import UInt32
+from stepscope.trace.model import NO_PARENT, SliceFlags, Trace
+from stepscope.trace.table import UInt32
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -46,14 +42,11 @@ def export_speedscope(
 
 
 class _Frames:
-    """All frames, each once."""
-
     def __init__(self) -> None:
         self.table: list[dict[str, Any]] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """Return the number of a frame, by its text in the trace."""
         number = self._numbers.setdefault(text, len(self.table))
         if number == len(self.table):
             place = place_of(text)
@@ -87,7 +80,7 @@ def _sampled(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
 
 
 def _busiest_first(trace: Trace) -> list[tuple[int, UInt32]]:
-    """Return the threads with the rows of their samples; the page opens on the first."""
+    """Return the threads with their samples' rows; the page opens on the first."""
     by_track = rows_by_track(trace.samples.track)
     return sorted(by_track.items(), key=lambda each: -len(each[1]))
 
@@ -113,7 +106,7 @@ def _nested(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
 
 
 def _events(trace: Trace, rows: UInt32, frames: _Frames) -> list[dict[str, Any]]:
-    """Return the begins and ends of slices; one never ends after the one around it."""
+    """Return begins and ends of slices; none ends after its parent."""
     slices, start_ns = trace.slices, trace.info.start_ns
     numbers = {name: frames.number(trace.strings[name]) for name in np.unique(slices.name).tolist()}
     events: list[dict[str, Any]] = []

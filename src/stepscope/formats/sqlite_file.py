@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import ABSENT
+from stepscope.formats.registry import Progress
+from stepscope.trace.model import Int64
 from stepscope.trace.regular_file import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64
 
 _ROWS_A_FETCH = 1 << 14
 _LONGEST_VALUE_BYTES = 16 << 20  # texts and blobs: names and JSON are far shorter
-_LONGEST_TEXT = 1 << 16  # of a name: what is longer is cut
+_LONGEST_TEXT = 1 << 16  # longer names are cut
 _MOST_TABLES = 5000
 _STEPS_A_LOOK = 1 << 16  # instructions of SQLite's machine: about 10 ms
 _PATIENCE_S = 10.0  # between two rows
@@ -40,7 +36,7 @@ class SqliteFile:
     """The tables of an open file."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        """Take an open database; ``sqlite_file`` opens one."""
+        """``sqlite_file`` opens the connection."""
         self.path = path
         self._connection = connection
         self._last_row = time.monotonic()
@@ -51,7 +47,6 @@ class SqliteFile:
 
     @property
     def tables(self) -> Sequence[str]:
-        """Return the names of the file's tables."""
         return tuple(self._tables)
 
     def has(self, table: str, *columns: str) -> bool:
@@ -60,11 +55,10 @@ class SqliteFile:
         return table in self._tables and known.issuperset(column.lower() for column in columns)
 
     def columns(self, table: str) -> Sequence[str]:
-        """Return the columns of a table; none where it is missing."""
+        """Return the columns of a table; none if it is missing."""
         return self._tables.get(table, ())
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has."""
         self._last_row = time.monotonic()
         return int(self._connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
 
@@ -90,7 +84,7 @@ class SqliteFile:
     def told(
         self, table: str, key: str, texts: Sequence[str]
     ) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Yield an integer and some texts of each row, "" for those that are missing."""
+        """Yield an integer and texts of each row; missing texts are empty."""
         if not self.has(table):
             return
         number = _integer(key) if self.has(table, key) else str(ABSENT)
@@ -115,7 +109,7 @@ class SqliteFile:
         for (name,) in found.fetchall():
             try:
                 told = self._connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
-            except sqlite3.Error:  # of this table alone
+            except sqlite3.Error:  # only this table is damaged
                 continue
             yield name, tuple(row[1] for row in told if row[6] == _HIDDEN and row[1])
 
@@ -125,7 +119,7 @@ class SqliteFile:
 
 @contextmanager
 def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[SqliteFile]:
-    """Open a file to be read; what SQLite says against it becomes a ``TraceReadError``."""
+    """Open a file for reading; errors of SQLite become a ``TraceReadError``."""
     try:
         with open_regular(path) as file:
             size = file.seek(0, 2)
@@ -153,7 +147,7 @@ def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[Sqlit
 
 
 def quoted(name: str) -> str:
-    """Return a name for a statement."""
+    """Quote a name for a statement."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analysis.host.averages import single_events
-from stepscope.analysis.host.stacks import stack_of_events
+from stepscope.analysis.host.averages import Averages, single_events
+from stepscope.analysis.host.stacks import KnownStacks, stack_of_events
 from stepscope.analysis.tree import call_tree
 from stepscope.errors import UnsupportedError
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
-from stepscope.trace.model import NO_STACK
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.host.stacks import KnownStacks
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Stacks, Trace
-    from stepscope.trace.strings import Strings
+from stepscope.trace.model import NO_STACK, Int64, Stacks, Trace
+from stepscope.trace.strings import Strings
 
 METRICS = (
     "self_cpu_time_total",
@@ -43,7 +36,7 @@ _BREAKING = re.compile(r"[\s;\x00-\x1f\x7f]")
 def export_folded(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
-    """Write the stacks that were sampled, each thread's under its name; without, the events'."""
+    """Write the sampled stacks, each thread's under its name; without samples, the events'."""
     if not len(trace.samples):
         export_stacks(trace, path, progress)
         return
@@ -96,7 +89,7 @@ def export_stacks(
 def _self_ns(each: Averages, metric: str) -> Int64:
     if metric == METRICS[0]:
         return each.self_cpu_ns
-    # Device work is in the list of events, too; its time belongs to the operator that launched it.
+    # Device work is an event, too, but its time counts for the launching operator.
     return np.where(each.is_device, 0, each.self_device_ns)
 
 
@@ -120,7 +113,7 @@ def _lines(
 
 
 def _spelled(table: Stacks, row: int, strings: Strings, texts: dict[int, str]) -> str:
-    """Return the frames from the outermost, each after a semicolon; callers are spelled once."""
+    """Return a stack's frames from the outermost, each with a semicolon; callers are cached."""
     missing = []
     while row not in texts:
         missing.append(row)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
-from stepscope.trace.model import Track
-
-if TYPE_CHECKING:
-    from stepscope.formats.gathered import Gathered
-    from stepscope.trace.model import Int64, UInt32
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.trace.model import Int64, Track, UInt32
 
 
 def device_track(device: int, stream: int, process: str = "") -> Track:
@@ -29,7 +23,7 @@ def device_track(device: int, stream: int, process: str = "") -> Track:
 
 
 def shapes_of(gathered: Gathered, sizes: Int64) -> UInt32:
-    """Return the fragments of grids and blocks, whose six sizes are rows."""
+    """Return the fragments of grids and blocks, given as rows of six sizes."""
     known = sizes[:, (sizes != ABSENT).all(axis=0)] if sizes.shape[1] else sizes
     distinct, which = np.unique(known, axis=1, return_inverse=True)
     ids = np.array(

@@ -5,19 +5,16 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from stepscope.formats.files import ExportError, output_file
+from stepscope.formats.registry import Progress
 from stepscope.trace.frames import slices_frame
+from stepscope.trace.model import Trace
 from stepscope.trace.placing import make_private, move_new, staging_folder
 from stepscope.trace.tables import tables_of
-
-if TYPE_CHECKING:
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
 
 _INTEGERS = "integers"
 _OTHERS = "args"
@@ -27,7 +24,6 @@ _ROWS_AT_A_TIME = 1 << 16
 def export_parquet(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
-    """Write the tables of ``trace`` as Parquet files into the new folder ``path``."""
     target = Path(os.path.realpath(path))
     if target.exists():
         raise ExportError(f"{os.fspath(path)} exists; choose another name, or remove it")
@@ -52,7 +48,7 @@ def export_parquet(
 
 
 def _plain_integers(stored: pl.DataFrame) -> pl.DataFrame:
-    """Return integer arguments as rows and values; a stored trace has their differences."""
+    """Return integer arguments as rows and values: a stored trace has their differences."""
     group = ["table", "key"]
     return stored.select(
         *group,
@@ -84,7 +80,7 @@ def export_csv(
 
 
 def _other_arguments(trace: Trace) -> pl.Series:
-    """Return the arguments that are no integers as JSON; null where there are none."""
+    """Return the non-integer arguments as JSON; null for a slice without any."""
     rest, strings = trace.slices.args.rest, trace.strings
     if not len(rest):
         return pl.Series(_OTHERS, [None] * len(trace), dtype=pl.String)

@@ -12,20 +12,18 @@ if TYPE_CHECKING:
 
 
 class AddedTexts:
-    """A trace's string table with what the export adds to it."""
+    """A trace's string table, and texts that an export adds."""
 
     def __init__(self, strings: Strings) -> None:
-        """Begin with what is there."""
         self._strings = strings
         self._added: list[bytes] = []
 
     def add(self, text: str) -> int:
-        """Return the id of a text that is added."""
         self._added.append(text.encode("utf-8", "replace"))
         return len(self._strings) + len(self._added) - 1
 
     def table(self) -> tuple[bytes, Int64]:
-        """Return the bytes and where each text begins."""
+        """Return the bytes, and the offset of each text."""
         blob, offsets = self._strings.blob, self._strings.offsets
         if not self._added:
             return blob, offsets

@@ -11,26 +11,22 @@ from __future__ import annotations
 import re
 import struct
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.gzip import file_bytes
+from stepscope.formats.registry import Progress
 from stepscope.formats.wire import MalformedMessageError, fields
-from stepscope.trace.model import TraceInfo, Track
+from stepscope.trace.model import Int64, Trace, TraceInfo, Track
 from stepscope.trace.names import XLA_FRAME
 from stepscope.trace.xla import device_number
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace
-
-    Names = dict[int, tuple[int, int]]  # by an event's number: string id, and category
-    Common = dict[int, list[memoryview]]  # by an event's number: statistics of all such events
+Names = dict[int, tuple[int, int]]  # by an event's number: string id, and category
+Common = dict[int, list[memoryview]]  # by an event's number: statistics of all such events
 
 PRODUCER = "XLA"
 _PS = 1000  # in a ns
@@ -77,8 +73,6 @@ class _Plane:
 
 
 class _Line(NamedTuple):
-    """A thread or a stream."""
-
     number: int
     name: str
     start_ns: int
@@ -86,7 +80,7 @@ class _Line(NamedTuple):
 
 
 class _Events:
-    """The events of a line, as columns are made of them."""
+    """The events of a line as columns."""
 
     def __init__(self) -> None:
         self.name: list[int] = []
@@ -140,9 +134,9 @@ def read_xplane(path: Path, progress: Progress | None = None) -> Trace:
 
 
 def _first_ns(data: bytes) -> tuple[int, int]:
-    """Return when the first line starts, from where times count so that they stay exact.
+    """Return the first line's start, which other times are relative to, and its Unix time.
 
-    Then, when that was in Unix time: 0 where the file does not tell.
+    The Unix time is 0 if the file does not have it.
     """
     found, started = [], 0
     try:
@@ -180,7 +174,7 @@ def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
 
 
 def _category(name: str) -> int:
-    """Return which of ``_CATEGORIES`` an event has; the track tells of all others."""
+    """Return the index of an event's category in ``_CATEGORIES``; the track defines all others."""
     return _PYTHON if XLA_FRAME.match(name) else _PLAIN
 
 
@@ -261,7 +255,7 @@ def _add_event(
 
 
 class _Stats:
-    """What is told of events, by name; most of it again and again."""
+    """The statistics of events by name, cached since most repeat."""
 
     def __init__(self, gathered: Gathered, names: dict[int, str]) -> None:
         self._gathered = gathered
@@ -269,9 +263,9 @@ class _Stats:
         self._known: dict[bytes, tuple[int, int, int]] = {}
 
     def of_event(self, stats: list[memoryview]) -> tuple[int, int, int]:
-        """Return the correlation, ABSENT without one, and the id of all as arguments.
+        """Return the correlation or ABSENT, the id of all arguments, and the id of a step's name.
 
-        Then, of a ``jax.profiler.StepTraceAnnotation``, the id of the name that steps have here.
+        Only a ``jax.profiler.StepTraceAnnotation`` has a step's name.
         """
         if not stats:
             return ABSENT, 0, 0
@@ -313,7 +307,7 @@ class _Stats:
 
 
 def _entry(data: memoryview, text_fields: tuple[int, ...]) -> tuple[int, str]:
-    """Return the key of a map's entry, and the first text that its value has in these fields."""
+    """Return the key of a map entry, and the first text in these fields of its value."""
     key, texts = 0, dict.fromkeys(text_fields, "")
     for field, value in fields(data):
         if field == 1 and isinstance(value, int):
@@ -326,7 +320,7 @@ def _entry(data: memoryview, text_fields: tuple[int, ...]) -> tuple[int, str]:
 
 
 def _stats_of_name(data: memoryview) -> list[memoryview]:
-    """Return what metadata tell of all events of a name: of a TPU's operators, FLOPs and bytes."""
+    """Return the statistics that all events of a name share: a TPU operator's FLOPs and bytes."""
     return [
         stat
         for field, value in fields(data)
@@ -345,5 +339,5 @@ def _signed(value: int) -> int:
 
 
 def _bounded(time_ns: int) -> int:
-    """Return a time that fits; what is out of range is refused with the others."""
+    """Return a time that fits in 64 bits; validation refuses it with the others."""
     return max(min(time_ns, (1 << 63) - 1), -(1 << 63) + 1)

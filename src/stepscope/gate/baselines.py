@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
 from stepscope.formats.file_names import file_word
+from stepscope.trace.model import Trace
 from stepscope.trace.placing import TRACE_SUFFIX, staging_folder
 from stepscope.trace.revision import BRANCH, revision_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.trace.model import Trace
 
 _MAIN = ("main", "master")
 _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 
 
 def current_branch(root: Path) -> str:
-    """Return the branch that is checked out; ``main`` where that is not known."""
+    """Return the checked-out branch; ``main`` if unknown."""
     try:
         return revision_of(root.absolute()).get(BRANCH) or _MAIN[0]
     except OSError:
@@ -30,15 +26,14 @@ def current_branch(root: Path) -> str:
 
 
 def folder_of(store: Path, branch: str) -> Path:
-    """Return where a branch's baseline is."""
+    """Return the folder of a branch's baseline."""
     return store / file_word(branch)
 
 
 def stored(store: Path, branch: str = "", root: Path | None = None) -> Path:
     """Return the folder of a branch's baseline.
 
-    Without a branch it is that of the branch that a pull request goes to, else of the current one,
-    else of main.
+    The default is the target of the pull request, else the current branch, else main.
     """
     targets = [os.environ[word] for word in _TARGETS if os.environ.get(word)]
     asked = [branch] if branch else [*targets, current_branch(root or Path.cwd()), *_MAIN]
@@ -53,7 +48,7 @@ def stored(store: Path, branch: str = "", root: Path | None = None) -> Path:
 
 
 def keep(store: Path, branch: str, traces: Sequence[Trace]) -> Path:
-    """Make traces the baseline of a branch, in place of those that were; return its folder."""
+    """Store traces as a branch's baseline, replacing the old one; return its folder."""
     folder = folder_of(store, branch)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with staging_folder(folder.parent) as staged:

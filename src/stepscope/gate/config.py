@@ -19,8 +19,6 @@ _PROJECT = f"pyproject{_SUFFIX}"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Rules, and where the baseline is."""
-
     rules: Rules
     root: Path  # what paths are relative to
     file: Path | None = None  # None: there is none
@@ -30,26 +28,26 @@ class Config:
 
 
 def read_config(file: Path | None = None, start: Path | None = None) -> Config:
-    """Return what a file says; without one, the next one up from here that says something."""
+    """Return a file's rules; by default, of the nearest file up the tree that has some."""
     start = (start or Path.cwd()).absolute()
     if file is not None:
         table = _table(file, must_exist=True)
         return _config(table if table is not None else {}, file, file.absolute().parent)
     for folder in (start, *start.parents):
         for name in (_OWN_FILE, _PROJECT):
-            found = _table(folder / name)
-            if found is not None:
-                return _config(found, folder / name, folder)
+            rules = _table(folder / name)
+            if rules is not None:
+                return _config(rules, folder / name, folder)
         if (folder / ".git").exists():
             return Config(Rules(), folder, store=folder / STORE)
     return Config(Rules(), start, store=start / STORE)
 
 
 def _table(file: Path, *, must_exist: bool = False) -> dict[str, Any] | None:
-    """Return the table with the rules; None where there is no such file or table."""
+    """Return the table with the rules; None if the file or the table is missing."""
     try:
         with file.open("rb") as content:
-            told: Any = tomllib.load(content)
+            value: Any = tomllib.load(content)
     except OSError as error:
         if must_exist:
             raise StepscopeError(f"{file}: {error.strerror}") from None
@@ -58,24 +56,24 @@ def _table(file: Path, *, must_exist: bool = False) -> dict[str, Any] | None:
         raise StepscopeError(f"{file}: {error}") from None
     path = ("tool", "stepscope", "gate") if file.name == _PROJECT else ("gate",)
     for word in path:
-        told = told.get(word) if isinstance(told, dict) else None
-        if told is None:
+        value = value.get(word) if isinstance(value, dict) else None
+        if value is None:
             return None
-    if not isinstance(told, dict):
-        raise StepscopeError(f"{file}: {'.'.join(path)}={shown(told)}: give a table")
-    found: dict[str, Any] = told
-    return found
+    if not isinstance(value, dict):
+        raise StepscopeError(f"{file}: {'.'.join(path)}={shown(value)}: give a table")
+    table: dict[str, Any] = value
+    return table
 
 
-def _config(told: dict[str, Any], file: Path, root: Path) -> Config:
+def _config(table: dict[str, Any], file: Path, root: Path) -> Config:
     words: dict[str, str] = {}
     for key in ("baseline", "branch", "store"):
-        value = told.get(key, "")
+        value = table.get(key, "")
         if not isinstance(value, str):
             raise StepscopeError(f"{file}: {key}={shown(value)}: give a string")
         words[key] = value
     return Config(
-        rules_of(told, str(file)),
+        rules_of(table, str(file)),
         root,
         file,
         root / words["baseline"] if words["baseline"] else None,

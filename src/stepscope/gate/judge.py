@@ -7,15 +7,15 @@ grown when the test says so, and by more than the allowance.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
-from stepscope.analysis.compare.model import NEW, signed
-from stepscope.analysis.compare.statistics import Verdict, compare_samples
+from stepscope.analysis.compare.model import NEW, Diff, signed
+from stepscope.analysis.compare.statistics import Comparison, Verdict, compare_samples
 from stepscope.analysis.quantities import (
     operator_calls,
     operator_times,
@@ -26,17 +26,10 @@ from stepscope.analysis.quantities import (
 from stepscope.analysis.quantity import Quantity, Unit
 from stepscope.analysis.shared import shared_analyses
 from stepscope.gate.model import Check, Judgement, Outcome
-from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, value_text
+from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, Allowance, Rules, value_text
+from stepscope.trace.model import Trace
 from stepscope.trace.names import ENGINE
 from stepscope.units import duration_text, percent_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from stepscope.analysis.compare.model import Diff
-    from stepscope.analysis.compare.statistics import Comparison
-    from stepscope.gate.rules import Allowance, Rules
-    from stepscope.trace.model import Trace
 
 _MORE_ROWS = 4  # named beside the one that grew most
 _NO_STEPS = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"
@@ -44,7 +37,7 @@ _NOT_WORTH_IT = 1e-9  # of a count that is a mean over steps
 
 
 def judge(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> Judgement:
-    """Judge some runs; ``before`` may be empty where no rule compares."""
+    """Judge runs by rules; ``before`` may be empty if no rule compares."""
     with shared_analyses():
         timed = before and STEP_TIME in rules.grow
         diff = _compared(before, after, rules.grow[STEP_TIME]) if timed else None
@@ -57,19 +50,19 @@ def _checks(
 ) -> Iterator[Check]:
     counted = [dict(quantities(trace)) for trace in after]
     if before:
-        known = [dict(quantities(trace)) for trace in before]
+        counts_before = [dict(quantities(trace)) for trace in before]
         for name, allowance in rules.grow.items():
             if name == STEP_TIME:
                 if diff is not None:
                     yield _step_time(diff)
                 continue
-            pair = [each[name] for each in known], [each[name] for each in counted]
+            pair = [each[name] for each in counts_before], [each[name] for each in counted]
             if name == DEVICE_BUSY:
                 check = _busy(name, *pair, allowance)
             else:
-                # An operator brings others along: the one that the program calls is to blame.
+                # An operator may call others: blame the one that the program calls.
                 asked = "ops" if name == "all_ops" else name
-                rows = [each[asked] for each in known], [each[asked] for each in counted]
+                rows = [each[asked] for each in counts_before], [each[asked] for each in counted]
                 check = _counted(name, *pair, allowance, rows)
             if check.outcome is not Outcome.UNKNOWN or name in rules.chosen:
                 yield check
@@ -94,7 +87,7 @@ def _counted(
     allowance: Allowance,
     rows: tuple[Sequence[Quantity], Sequence[Quantity]] | None = None,
 ) -> Check:
-    """Judge a count; if it grew, the row to blame is sought in ``rows`` first, if given."""
+    """Judge a count; if it grew, ``rows`` are searched first for the row to blame."""
     words = after[0].words
     lacking = next((each for each in (*before, *after) if each.total is None), None)
     if lacking is not None:
@@ -108,18 +101,18 @@ def _counted(
         outcome = Outcome.FAILED
     elif max(new) < min(old) - _NOT_WORTH_IT:
         outcome = Outcome.BETTER
-    told = after[0].text
+    show = after[0].text
     change = min(new) - max(old) if min(new) > max(old) else max(new) - min(old)
     failed = outcome is Outcome.FAILED
     return Check(
         name,
         f"{words}{unit_word}",
         outcome,
-        _range(old, told),
-        _range(new, told),
-        _signed(change, told) if failed or outcome is Outcome.BETTER else "",
+        _range(old, show),
+        _range(new, show),
+        _signed(change, show) if failed or outcome is Outcome.BETTER else "",
         allowance.text(name if name in NAMES else "ops"),
-        f"{_range(new, told)}, and the baseline has {_range(old, told)}" if failed else "",
+        f"{_range(new, show)}, and the baseline has {_range(old, show)}" if failed else "",
         grown_row(*(rows or (before, after))) or grown_row(before, after) if failed else "",
     )
 
@@ -127,7 +120,7 @@ def _counted(
 def _way_to_count(
     before: Sequence[Quantity], after: Sequence[Quantity]
 ) -> tuple[Callable[[Quantity], float], str]:
-    """Return how to compare: by step where there are steps, exactly where they are as many."""
+    """Return how to compare: per step if there are steps, exactly if they are equally many."""
     steps = {len(each.by_step) for each in (*before, *after)}
     if 0 in steps:
         return (lambda each: float(each.total or 0)), ""
@@ -137,28 +130,28 @@ def _way_to_count(
 
 
 def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
-    """Return the row that grew most, in words, and the names of the next ones."""
+    """Name the row that grew most, and the next ones."""
     old, new = _by_row(before), _by_row(after)
     growth = {name: amount - old.get(name, 0.0) for name, amount in new.items()}
-    # As many more of a forward operator as of its backward function: the line is the former's.
+    # Forward operator and backward function grow alike: blame the forward's line.
     order = sorted(
         (name for name in growth if growth[name] > _NOT_WORTH_IT),
         key=lambda name: (-growth[name], name.startswith(ENGINE)),
     )
     if not order:
         return ""
-    told = after[0].text
-    each = " a step" if after[0].by_step else ""
+    show = after[0].text
+    per_step = " a step" if after[0].by_step else ""
     worst = order[0]
-    more = [f"{name} +{told(_rounded(growth[name]))}" for name in order[1:_MORE_ROWS]]
+    more = [f"{name} +{show(_rounded(growth[name]))}" for name in order[1:_MORE_ROWS]]
     shares = [
         next((share for quantity in side for share in quantity.rows if share.name == worst), None)
         for side in (before, after)
     ]
     place = shares[1].new_place(shares[0]) if shares[1] is not None else ""
     return (
-        f"{worst}{f' at {place}' if place else ''}: {told(_rounded(new[worst]))}{each}, "
-        f"{told(_rounded(old.get(worst, 0.0)))} before{'; ' * bool(more)}{', '.join(more)}"
+        f"{worst}{f' at {place}' if place else ''}: {show(_rounded(new[worst]))}{per_step}, "
+        f"{show(_rounded(old.get(worst, 0.0)))} before{'; ' * bool(more)}{', '.join(more)}"
     )
 
 
@@ -178,7 +171,7 @@ def _rounded(value: float) -> float:
 def _busy(
     name: str, before: Sequence[Quantity], after: Sequence[Quantity], allowance: Allowance
 ) -> Check:
-    """Judge how much of the time devices work: less is worse, in points of a percent."""
+    """Judge the devices' busy share in percentage points; less is worse."""
     words = after[0].words
     lacking = next((each for each in (*before, *after) if each.total is None), None)
     if lacking is not None:
@@ -187,14 +180,14 @@ def _busy(
     new = [each.total or 0.0 for each in after]
     fall = min(old) - max(new)
     failed = fall > allowance.amount + min(old) * allowance.share
-    told = Unit.SHARE.text
-    why = f"devices are busy {_range(new, told)} of the time, in the baseline {_range(old, told)}"
+    show = Unit.SHARE.text
+    why = f"devices are busy {_range(new, show)} of the time, in the baseline {_range(old, show)}"
     return Check(
         name,
         words,
         Outcome.FAILED if failed else Outcome.PASSED,
-        _range(old, told),
-        _range(new, told),
+        _range(old, show),
+        _range(new, show),
         f"-{100 * fall:.1f} points" if fall > 0 else "",
         f"-{100 * (allowance.amount + allowance.share):.3g} points",
         why if failed else "",
@@ -204,23 +197,23 @@ def _busy(
 # ---- times
 
 
-def _step_time(found: Diff) -> Check:
-    step = found.step
-    if not step.before_steps or not step.after_steps or "run" in (found.before.unit, found.unit):
+def _step_time(diff: Diff) -> Check:
+    step = diff.step
+    if not step.before_steps or not step.after_steps or "run" in (diff.before.unit, diff.unit):
         return Check(STEP_TIME, words_of(STEP_TIME), Outcome.UNKNOWN, why=_NO_STEPS)
     seen = step.difference / step.before if step.before else 0.0
-    # The work in the steps may say otherwise than the steps: then the interval has both.
-    told = replace(step, change=seen, low=min(step.low, seen), high=max(step.high, seen))
-    check = _timed(STEP_TIME, words_of(STEP_TIME), told)
-    grown = found.difference_ns / found.before_ns if found.before_ns else 0.0
+    # The work may contradict the step times: then the interval covers both.
+    widened = replace(step, change=seen, low=min(step.low, seen), high=max(step.high, seen))
+    check = _timed(STEP_TIME, words_of(STEP_TIME), widened)
+    grown = diff.difference_ns / diff.before_ns if diff.before_ns else 0.0
     if check.outcome is Outcome.FAILED and grown < step.least_effect:
-        # The rows of the usual step must say so, too: an alarm has to be worth its while.
+        # The rows of a typical step must confirm it, which avoids false alarms.
         return replace(check, outcome=Outcome.PASSED, why="")
-    return replace(check, guilty=_slower(found)) if check.outcome is Outcome.FAILED else check
+    return replace(check, guilty=_slower(diff)) if check.outcome is Outcome.FAILED else check
 
 
 def _compared(before: Sequence[Trace], after: Sequence[Trace], allowance: Allowance) -> Diff:
-    """Compare the two sides, with the allowance as the least change that matters."""
+    """Compare the two sides, with the allowance as the smallest change that matters."""
     medians = [float(np.median(ns)) for trace in before if len(ns := step_times(trace))]
     usual_ns = float(np.median(medians)) if medians else 0.0
     return diff_traces(before, after, least_effect=_least(allowance, usual_ns))
@@ -230,23 +223,21 @@ def _least(allowance: Allowance, usual_ns: float) -> float:
     return min(max(allowance.share_of(usual_ns), LEAST_EFFECT), 0.999)
 
 
-def _slower(found: Diff) -> str:
-    """Return the work that has become longer, and its line, in words."""
-    row = found.guilty
+def _slower(diff: Diff) -> str:
+    """Name the work that takes longer, and its line."""
+    row = diff.guilty
     if row is None:
         return ""
     new = " (new)" if row.status == NEW else ""
-    told = f"{row.what}{new}: {signed(row.difference_ns)} a {found.unit}"
+    text = f"{row.what}{new}: {signed(row.difference_ns)} a {diff.unit}"
     if row.before_count or row.after_count:
         count = Unit.COUNT.text
-        told += f", {count(_rounded(row.after_count))} calls"
-        told += f" and {count(_rounded(row.before_count))} before"
-    line = next(
-        (table.rows[0] for table in found.tables if table.by == "line" and table.rows), None
-    )
+        text += f", {count(_rounded(row.after_count))} calls"
+        text += f" and {count(_rounded(row.before_count))} before"
+    line = next((table.rows[0] for table in diff.tables if table.by == "line" and table.rows), None)
     if line is not None and line.difference_ns > 0 and line.what != row.what:
-        told += f"; by line {line.what}: {signed(line.difference_ns)}"
-    return told
+        text += f"; by line {line.what}: {signed(line.difference_ns)}"
+    return text
 
 
 def _operator_time(
@@ -262,28 +253,28 @@ def _operator_time(
     return replace(check, guilty=name) if check.outcome is Outcome.FAILED else check
 
 
-def _timed(rule: str, words: str, found: Comparison) -> Check:
+def _timed(rule: str, words: str, comparison: Comparison) -> Check:
     outcome = {
         Verdict.SLOWER: Outcome.FAILED,
         Verdict.FASTER: Outcome.BETTER,
         Verdict.UNKNOWN: Outcome.UNKNOWN,
-    }.get(found.verdict, Outcome.PASSED)
-    change = f"{found.change:+.1%} ({found.low:+.1%} to {found.high:+.1%})"
-    noise = ", noise" if found.verdict is Verdict.NOISE else ""
-    told = {
-        Outcome.FAILED: f"from {duration_text(found.before)} to {duration_text(found.after)}, "
-        f"{change}, p = {found.p:.2g}",
-        Outcome.UNKNOWN: "; ".join(found.remarks[:1]),
+    }.get(comparison.verdict, Outcome.PASSED)
+    change = f"{comparison.change:+.1%} ({comparison.low:+.1%} to {comparison.high:+.1%})"
+    before, after = duration_text(comparison.before), duration_text(comparison.after)
+    noise = ", noise" if comparison.verdict is Verdict.NOISE else ""
+    why = {
+        Outcome.FAILED: f"from {before} to {after}, {change}, p = {comparison.p:.2g}",
+        Outcome.UNKNOWN: "; ".join(comparison.remarks[:1]),
     }
     return Check(
         rule,
         words,
         outcome,
-        duration_text(found.before),
-        duration_text(found.after),
+        before,
+        after,
         f"{change}{noise}",
-        f"+{percent_text(found.least_effect)}",
-        told.get(outcome, ""),
+        f"+{percent_text(comparison.least_effect)}",
+        why.get(outcome, ""),
     )
 
 
@@ -302,13 +293,13 @@ def _limit(
     allowed = f"{'at most' if is_most else 'at least'} {value_text(name, bound)}"
     if name == STEP_TIME:
         return _time_limit(rule, after, bound, allowed, is_most=is_most)
-    asked = [each[name] for each in counted]
-    lacking = next((each for each in asked if each.total is None), None)
+    asked = [quantity[name] for quantity in counted]
+    lacking = next((quantity for quantity in asked if quantity.total is None), None)
     if lacking is not None:
         return Check(rule, words_of(name), Outcome.UNKNOWN, allowed=allowed, why=lacking.why_not)
-    by_step = all(each.by_step for each in asked)
+    by_step = all(quantity.by_step for quantity in asked)
     each_word = " a step" if by_step else ""
-    values = [(each.a_step if by_step else each.total) or 0.0 for each in asked]
+    values = [(quantity.a_step if by_step else quantity.total) or 0.0 for quantity in asked]
     broken = min(values) > bound if is_most else max(values) < bound
     words = f"{asked[0].words}{each_word}"
     rows = asked[0].rows
@@ -326,32 +317,32 @@ def _limit(
 def _time_limit(
     rule: str, after: Sequence[Trace], bound: float, allowed: str, *, is_most: bool
 ) -> Check:
-    """Judge the time of a step by a bound: broken when most steps of every run are beyond it."""
+    """Judge the step time; the rule is broken if most steps of every run exceed the bound."""
     medians = [float(np.median(ns)) for trace in after if len(ns := step_times(trace))]
     words = words_of(STEP_TIME)
     if not medians:
         return Check(rule, words, Outcome.UNKNOWN, allowed=allowed, why="no steps were recognised")
     broken = min(medians) > bound if is_most else max(medians) < bound
-    told = _range(medians, duration_text)
-    why = f"a step takes {told}, and {allowed} is allowed" if broken else ""
+    medians_text = _range(medians, duration_text)
+    why = f"a step takes {medians_text}, and {allowed} is allowed" if broken else ""
     outcome = Outcome.FAILED if broken else Outcome.PASSED
-    return Check(rule, words, outcome, after=told, allowed=allowed, why=why)
+    return Check(rule, words, outcome, after=medians_text, allowed=allowed, why=why)
 
 
 # ---- words
 
 
-def _range(values: Sequence[float], told: Callable[[float], str]) -> str:
+def _range(values: Sequence[float], show: Callable[[float], str]) -> str:
     low, high = min(values), max(values)
-    return told(low) if low == high else f"{told(low)} to {told(high)}"
+    return show(low) if low == high else f"{show(low)} to {show(high)}"
 
 
-def _signed(change: float, told: Callable[[float], str]) -> str:
-    return f"+{told(change)}" if change >= 0 else f"-{told(-change)}"
+def _signed(change: float, show: Callable[[float], str]) -> str:
+    return f"+{show(change)}" if change >= 0 else f"-{show(-change)}"
 
 
 def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> Iterator[str]:
-    """Yield why the two sides may not be comparable."""
+    """Yield reasons why the two sides may not be comparable."""
     lost = sum(trace.info.losses.events for trace in (*before, *after))
     if lost:
         yield f"{lost:,} events were lost in recording: counts are too low"

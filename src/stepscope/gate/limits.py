@@ -7,9 +7,11 @@ test is to give the same answer on a busy machine.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from stepscope.analysis.quantities import quantities, quantity_names, words_of
 from stepscope.analysis.quantity import Quantity, Share
@@ -24,13 +26,8 @@ from stepscope.gate.rules import (
     value_of,
     value_text,
 )
+from stepscope.trace.model import Trace
 from stepscope.trace.placing import staging_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from stepscope.trace.model import Trace
 
 REGRESSION = "no_regression"
 _MOST, _LEAST = "max_", "min_"
@@ -43,37 +40,32 @@ _COMPARED = {
     **{name: Allowance() for name in ("recompilations", "graph_breaks", "copies")},
     "peak_memory": Allowance(0.01),
 }
-_CALLED = {"all_ops": "ops"}  # who is to blame: an operator brings others along
+_CALLED = {"all_ops": "ops"}  # operators that the program calls: each may call others
 _NEED_MEMORY = {"peak_memory", "allocated_bytes"}
 _NEED_SHAPES = {"flops"}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The rules of one test."""
-
     most: Mapping[str, float] = field(default_factory=dict)
     least: Mapping[str, float] = field(default_factory=dict)
     grow: Mapping[str, Allowance] = field(default_factory=dict)
 
     @property
     def names(self) -> set[str]:
-        """Return the quantities that are asked for."""
         return {*self.most, *self.least, *self.grow}
 
     @property
     def need_memory(self) -> bool:
-        """Tell whether memory is to be recorded."""
         return bool(self.names & _NEED_MEMORY)
 
     @property
     def need_shapes(self) -> bool:
-        """Tell whether the inputs of operators are to be recorded."""
         return bool(self.names & _NEED_SHAPES)
 
 
 def limits_of(given: Mapping[str, Any], where: str) -> Limits:
-    """Return the rules that a mark's arguments say."""
+    """Return the limits in a mark's arguments."""
     most: dict[str, float] = {}
     least: dict[str, float] = {}
     grow: dict[str, Allowance] = {}
@@ -100,9 +92,9 @@ def _no_such(key: str, where: str) -> StepscopeError:
     names = [f"{_MOST}{name}" for name in quantity_names()]
     meant = get_close_matches(key, [*names, "max_sync", REGRESSION], 1)
     hint = f"did you mean {meant[0]!r}? " if meant else ""
-    known = ", ".join(names)
+    listed = ", ".join(names)
     return StepscopeError(
-        f"{where}: there is no argument {key!r}; {hint}There are {known}, the same with {_LEAST}, "
+        f"{where}: there is no argument {key!r}; {hint}There are {listed}, the same with {_LEAST}, "
         f"and {REGRESSION}"
     )
 
@@ -119,51 +111,54 @@ def _compared(value: Any, where: str) -> dict[str, Allowance]:
             f'{where}: {REGRESSION}={shown(value)}: give True, names such as ["ops"], or '
             '{"peak_memory": "5%"}'
         )
-    found: dict[str, Allowance] = {}
+    allowances: dict[str, Allowance] = {}
     for key, allowed in value.items():
         name = known_name(str(key), quantity_names(), f"{where}: {REGRESSION}")
         allowance = allowance_of(name, allowed, f"{where}: {REGRESSION}: {key}")
         if allowance is not None:
-            found[name] = allowance
-    return found
+            allowances[name] = allowance
+    return allowances
 
 
 def broken(
     trace: Trace, limits: Limits, baseline: Mapping[str, Quantity] | None = None
 ) -> Iterator[str]:
-    """Yield in words each rule that was broken, and by whom."""
-    found = quantities(trace)
+    """Yield a sentence for each broken rule, with what broke it."""
+    its_quantities = quantities(trace)
     if trace.info.losses.events:
         yield f"{trace.info.losses.events:,} events were lost in recording: nothing can be counted"
     for bounds, is_most in ((limits.most, True), (limits.least, False)):
         for name, bound in bounds.items():
-            total = found[name].total
+            total = its_quantities[name].total
             if total is None:
-                yield f"{words_of(name)} cannot be counted: {found[name].why_not}"
+                yield f"{words_of(name)} cannot be counted: {its_quantities[name].why_not}"
             elif (total > bound) if is_most else (total < bound):
                 word = "at most" if is_most else "at least"
-                told = found[name].text(total)
-                rows = "".join(f"\n  {_row(found[name], row)}" for row in found[name].rows[:3])
+                amount = its_quantities[name].text(total)
+                rows = "".join(
+                    f"\n  {_row(its_quantities[name], row)}"
+                    for row in its_quantities[name].rows[:3]
+                )
                 yield (
-                    f"{words_of(name)}: {told}, and {word} {value_text(name, bound)} is allowed"
+                    f"{words_of(name)}: {amount}, and {word} {value_text(name, bound)} is allowed"
                     f"{rows if is_most else ''}"
                 )
     if baseline is not None:
-        yield from _regressions(found, limits, baseline)
+        yield from _regressions(its_quantities, limits, baseline)
 
 
 def _regressions(
-    found: Mapping[str, Quantity], limits: Limits, baseline: Mapping[str, Quantity]
+    its_quantities: Mapping[str, Quantity], limits: Limits, baseline: Mapping[str, Quantity]
 ) -> Iterator[str]:
     for name, allowance in limits.grow.items():
-        now, before = found[name], baseline.get(name)
+        now, before = its_quantities[name], baseline.get(name)
         if before is None or before.total is None or now.total is None:
-            continue  # it was not counted then, or there is no device
+            continue  # the baseline lacks it, or there is no device
         if now.total > allowance.above(before.total):
             asked = _CALLED.get(name, name)
             guilty = ""
             if asked in baseline:
-                guilty = grown_row([baseline[asked]], [found[asked]])
+                guilty = grown_row([baseline[asked]], [its_quantities[asked]])
             guilty = guilty or grown_row([before], [now])
             yield (
                 f"{words_of(name)}: {now.text(now.total)}, and the baseline has "
@@ -179,27 +174,27 @@ def _row(quantity: Quantity, row: Share) -> str:
 
 
 def save_baseline(path: Path, trace: Trace, limits: Limits) -> None:
-    """Write what is compared of a test; whole or not at all."""
-    found = quantities(trace)
-    told = {
+    """Write a test's quantities, whole or not at all."""
+    its_quantities = quantities(trace)
+    content = {
         "format": _FORMAT,
         "versions": dict(trace.info.versions),
         "quantities": {
             name: {
-                "total": found[name].total,
+                "total": its_quantities[name].total,
                 "rows": [
                     [row.name, row.total, [list(place) for place in row.places]]
-                    for row in found[name].rows[:_ROWS_KEPT]
+                    for row in its_quantities[name].rows[:_ROWS_KEPT]
                 ],
             }
             for name in sorted({*limits.grow, *(_CALLED.get(name, name) for name in limits.grow)})
-            if found[name].total is not None
+            if its_quantities[name].total is not None
         },
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     with staging_folder(path.parent) as folder:
         made = folder / path.name
-        made.write_text(json.dumps(told, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+        made.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
         made.replace(path)
 
 
@@ -208,20 +203,20 @@ def _share(name: str, total: float, places: list[list[Any]]) -> Share:
 
 
 def load_baseline(path: Path) -> dict[str, Quantity] | None:
-    """Return what a test did when its baseline was kept; None where there is none."""
+    """Return a test's quantities when its baseline was saved; None without one."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        stored = told["quantities"]
+        content = json.loads(path.read_text(encoding="utf-8"))
+        stored = content["quantities"]
         return {
             name: Quantity(
                 name,
                 words_of(name),
                 unit_of(name),
-                float(each["total"]),
+                float(quantity["total"]),
                 (),
-                tuple(_share(*row) for row in each["rows"]),
+                tuple(_share(*row) for row in quantity["rows"]),
             )
-            for name, each in stored.items()
+            for name, quantity in stored.items()
             if name in quantity_names()
         }
     except FileNotFoundError:

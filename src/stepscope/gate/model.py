@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from stepscope.analysis.compare.model import Diff
+from stepscope.analysis.compare.model import Diff
 
 
 class Outcome(Enum):
-    """What became of a rule."""
+    """The result of a rule."""
 
     PASSED = "passed"
     FAILED = "failed"
-    UNKNOWN = "unknown"  # what was recorded does not tell
+    UNKNOWN = "unknown"  # the recording lacks the data
     BETTER = "better"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule, and what became of it."""
+    """A rule and its result."""
 
     rule: str
     words: str
@@ -34,14 +33,13 @@ class Check:
     guilty: str = ""  # the row that grew most
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
-        told = {name: getattr(self, name) for name in self.__slots__ if name != "outcome"}
-        return {**told, "outcome": self.outcome.value}
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "outcome"}
+        return {**values, "outcome": self.outcome.value}
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All rules, and what else is to be said."""
+    """All checks, and notes about the comparison."""
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
@@ -49,15 +47,12 @@ class Judgement:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """Return the rules that were broken."""
-        return tuple(each for each in self.checks if each.outcome is Outcome.FAILED)
+        return tuple(check for check in self.checks if check.outcome is Outcome.FAILED)
 
     @property
     def ok(self) -> bool:
-        """Tell whether no rule was broken."""
         return not self.failed
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
-        checks = [each.to_json() for each in self.checks]
+        checks = [check.to_json() for check in self.checks]
         return {"ok": self.ok, "checks": checks, "notes": list(self.notes)}

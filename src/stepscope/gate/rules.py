@@ -7,18 +7,16 @@ limit (``max``, ``min``) needs no baseline.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.quantities import quantity_names
 from stepscope.analysis.quantity import Unit
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.units import duration_of, percent_text, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 STEP_TIME = "step_time"
 DEVICE_BUSY = "device_busy"
@@ -32,21 +30,20 @@ _SETTINGS = ("baseline", "branch", "store")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much more than before there may be: a share of that, and an amount."""
+    """The accepted increase: a share of the value before, and an amount."""
 
     share: float = 0.0
     amount: float = 0.0
 
     def above(self, value: float) -> float:
-        """Return the most that there may be where there was ``value``."""
+        """Return the highest accepted value where ``value`` was before."""
         return value * (1 + self.share) + self.amount
 
     def share_of(self, value: float) -> float:
-        """Return the allowance as a share of a value."""
         return self.share + (self.amount / value if value else 0.0)
 
     def text(self, name: str) -> str:
-        """Return it for people."""
+        """Return the allowance for people."""
         if self.share:
             return f"+{percent_text(self.share)}"
         return f"+{value_text(name, self.amount)}" if self.amount else "no more"
@@ -68,34 +65,34 @@ DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a run is judged by."""
+    """The rules that a run is judged by."""
 
     grow: Mapping[str, Allowance] = field(default_factory=lambda: dict(DEFAULTS))
     most: Mapping[str, float] = field(default_factory=dict)
     least: Mapping[str, float] = field(default_factory=dict)
     operator_time: Mapping[str, Allowance] = field(default_factory=dict)
     operator_calls: Mapping[str, Allowance] = field(default_factory=dict)
-    chosen: frozenset[str] = frozenset()  # those that somebody asked for
+    chosen: frozenset[str] = frozenset()  # rules that a user set
 
     @property
     def need_baseline(self) -> bool:
-        """Tell whether there is a rule that compares with something."""
+        """Tell whether a rule compares with a baseline."""
         return bool(self.grow or self.operator_time or self.operator_calls)
 
 
-def rules_of(told: Mapping[str, Any], where: str = "the rules") -> Rules:
-    """Return the rules that a table says; one that names none of them has the defaults."""
+def rules_of(table: Mapping[str, Any], where: str = "the rules") -> Rules:
+    """Return the rules of a table; one without any has the defaults."""
     grow: dict[str, Allowance] = {}
     named: set[str] = set()
-    for key, value in told.items():
+    for key, value in table.items():
         if key in _SETTINGS or key in _TABLES:
             continue
         name = known_name(key, NAMES, where, also=(*_TABLES, *_SETTINGS))
         named.add(name)
         if (allowance := allowance_of(name, value, f"{where}: {key}")) is not None:
             grow[name] = allowance
-    limits = {word: _limits(told.get(word, {}), f"{where}: {word}") for word in ("max", "min")}
-    times, calls = _operators(told.get("operators", {}), f"{where}: operators")
+    limits = {word: _limits(table.get(word, {}), f"{where}: {word}") for word in ("max", "min")}
+    times, calls = _operators(table.get("operators", {}), f"{where}: operators")
     only_limits = bool(limits["max"] or limits["min"] or times or calls)
     if not named and not only_limits:
         grow = dict(DEFAULTS)
@@ -103,7 +100,7 @@ def rules_of(told: Mapping[str, Any], where: str = "the rules") -> Rules:
 
 
 def known_name(name: str, names: Iterable[str], where: str, also: Iterable[str] = ()) -> str:
-    """Return the name of a quantity; what is none is an error that says what exists."""
+    """Return the name of a quantity; an unknown one is an error that lists those that exist."""
     names = tuple(names)
     plain = name.replace("-", "_").lower()
     plain = _OTHER_NAMES.get(plain, plain).replace("synchroniz", "synchronis")
@@ -118,29 +115,27 @@ def known_name(name: str, names: Iterable[str], where: str, also: Iterable[str] 
 
 def value_of(name: str, value: Any, where: str) -> float:
     """Return a limit as a number: a size, a duration, a share or a count."""
-    found: float | None = None
+    number: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        found = float(value)
+        number = float(value)
     elif isinstance(value, str) and name in _BYTES:
-        found = size_of(value)
+        number = size_of(value)
     elif isinstance(value, str) and name == STEP_TIME:
-        found = duration_of(value)
+        number = duration_of(value)
     elif isinstance(value, str) and name in _SHARES:
-        found = _share(value)
+        number = _share(value)
     elif isinstance(value, str):
-        found = _number(value)
-    if found is None or not 0 <= found < float("inf"):
+        number = _number(value)
+    if number is None or not 0 <= number < float("inf"):
         raise StepscopeError(f"{where}={shown(value)}: give {_wanted(name)}")
-    return found
+    return number
 
 
 def value_text(name: str, value: float) -> str:
-    """Return a value of a quantity for people."""
     return unit_of(name).text(value)
 
 
 def unit_of(name: str) -> Unit:
-    """Return what a quantity is counted in."""
     if name == STEP_TIME:
         return Unit.TIME
     if name in _BYTES:
@@ -159,7 +154,7 @@ def _wanted(name: str) -> str:
 
 
 def allowance_of(name: str, value: Any, where: str) -> Allowance | None:
-    """Return what a rule's value allows; None for ``false``, which is no rule."""
+    """Return the allowance in a rule's value; None for ``false``, which disables the rule."""
     if value is False:
         return None
     if value is True:
@@ -189,28 +184,28 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _limits(told: Any, where: str) -> dict[str, float]:
-    if not isinstance(told, dict):
-        raise StepscopeError(f'{where}={shown(told)}: give a table, such as peak_memory = "4GB"')
-    found = {}
-    for key, value in told.items():
+def _limits(table: Any, where: str) -> dict[str, float]:
+    if not isinstance(table, dict):
+        raise StepscopeError(f'{where}={shown(table)}: give a table, such as peak_memory = "4GB"')
+    limits = {}
+    for key, value in table.items():
         name = known_name(key, NAMES, where)
-        found[name] = value_of(name, value, f"{where}.{key}")
-    return found
+        limits[name] = value_of(name, value, f"{where}.{key}")
+    return limits
 
 
-def _operators(told: Any, where: str) -> tuple[dict[str, Allowance], dict[str, Allowance]]:
-    if not isinstance(told, dict):
-        raise StepscopeError(f'{where}={shown(told)}: give a table, such as "aten::mm" = "5%"')
+def _operators(table: Any, where: str) -> tuple[dict[str, Allowance], dict[str, Allowance]]:
+    if not isinstance(table, dict):
+        raise StepscopeError(f'{where}={shown(table)}: give a table, such as "aten::mm" = "5%"')
     times: dict[str, Allowance] = {}
     calls: dict[str, Allowance] = {}
-    for name, value in told.items():
-        each = value if isinstance(value, dict) else {"time": value}
-        for key, allowed in each.items():
+    for name, value in table.items():
+        allowances = value if isinstance(value, dict) else {"time": value}
+        for key, allowed in allowances.items():
             if key not in ("time", "calls"):
                 raise StepscopeError(f"{where}.{name}: there is no {key!r}; give time or calls")
             kind = STEP_TIME if key == "time" else "ops"
-            found = allowance_of(kind, allowed, f"{where}.{name}.{key}")
-            if found is not None:
-                (times if key == "time" else calls)[name] = found
+            allowance = allowance_of(kind, allowed, f"{where}.{name}.{key}")
+            if allowance is not None:
+                (times if key == "time" else calls)[name] = allowance
     return times, calls

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from stepscope.gate.model import Outcome
+from stepscope.gate.model import Check, Judgement, Outcome
 from stepscope.text.layout import Column, markdown, printable, text_lines
 from stepscope.units import count_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.gate.model import Check, Judgement
 
 _WORDS = {
     Outcome.PASSED: "ok",
@@ -23,43 +18,43 @@ _HEADINGS = ("", "before", "now", "change", "allowed", "")
 _WIDEST = 60
 
 
-def verdict(found: Judgement) -> str:
-    """Return the judgement in one sentence."""
-    if found.ok:
-        if not found.checks:
+def verdict(judgement: Judgement) -> str:
+    if judgement.ok:
+        if not judgement.checks:
             return "No rule applies to what was recorded."
-        better = sum(each.outcome is Outcome.BETTER for each in found.checks)
+        better = sum(check.outcome is Outcome.BETTER for check in judgement.checks)
         more = f", {better} better than the baseline" if better else ""
-        return f"{count_text(len(found.checks), 'rule')} checked, none is broken{more}."
-    words = ", ".join(each.words for each in found.failed)
-    return f"{count_text(len(found.failed), 'rule')} of {len(found.checks)} broken: {words}."
+        return f"{count_text(len(judgement.checks), 'rule')} checked, none is broken{more}."
+    words = ", ".join(check.words for check in judgement.failed)
+    return (
+        f"{count_text(len(judgement.failed), 'rule')} of {len(judgement.checks)} broken: {words}."
+    )
 
 
-def judgement_text(found: Judgement) -> str:
-    """Return the judgement as text: the verdict, every rule, and of broken ones the reason."""
-    lines = [verdict(found), ""]
-    if found.checks:
-        cells = [[printable(cell) for cell in _cells(check)] for check in found.checks]
+def judgement_text(judgement: Judgement) -> str:
+    """Return the verdict and every rule, broken ones with the reason."""
+    lines = [verdict(judgement), ""]
+    if judgement.checks:
+        cells = [[printable(cell) for cell in _cells(check)] for check in judgement.checks]
         columns = [
             Column(heading, [row[i] for row in cells], is_text=i == 0)
             for i, heading in enumerate(_HEADINGS)
         ]
         lines += [*text_lines(columns, _WIDEST), ""]
-    lines += [printable(line) for line in _reasons(found)]
+    lines += [printable(line) for line in _reasons(judgement)]
     return "\n".join(lines).rstrip("\n")
 
 
-def judgement_markdown(found: Judgement, link: str = "") -> str:
-    """Return the judgement for a pull request or a step summary."""
-    sign = "✅" if found.ok else "❌"
-    lines = [f"### {sign} stepscope gate: {markdown(verdict(found))}", ""]
-    if found.checks:
+def judgement_markdown(judgement: Judgement, link: str = "") -> str:
+    sign = "✅" if judgement.ok else "❌"
+    lines = [f"### {sign} stepscope gate: {markdown(verdict(judgement))}", ""]
+    if judgement.checks:
         lines += ["| rule | before | now | change | allowed | |", "|---|--:|--:|--:|--:|---|"]
-        for check in found.checks:
+        for check in judgement.checks:
             cells = map(markdown, _cells(check))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
-    lines += [f"- {markdown(line.strip())}" for line in _reasons(found)]
+    lines += [f"- {markdown(line.strip())}" for line in _reasons(judgement)]
     if link:
         lines += ["", f"The page: `{link}`"]
     return "\n".join(lines) + "\n"
@@ -72,13 +67,13 @@ def _cells(check: Check) -> tuple[str, ...]:
     )
 
 
-def _reasons(found: Judgement) -> Iterator[str]:
-    for check in found.failed:
+def _reasons(judgement: Judgement) -> Iterator[str]:
+    for check in judgement.failed:
         yield f"{check.words}: {check.why}"
         if check.guilty:
             yield f"  mostly {check.guilty}"
-    for check in found.checks:
+    for check in judgement.checks:
         if check.outcome is Outcome.UNKNOWN and check.why:
             yield f"{check.words}: unknown; {check.why}"
-    for note in found.notes:
+    for note in judgement.notes:
         yield f"note: {note}"

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.change_points import change_points
 from stepscope.analysis.compare.statistics import compare_samples
 from stepscope.history.runs import METRICS, Metric, Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _STEP_TIME = "step_time"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A metric changed for good between two runs."""
+    """A lasting change of a metric between two runs."""
 
     metric: Metric
-    last: Run  # before it
-    first: Run  # after it
-    at: int  # the place of ``first`` among all runs
+    last: Run  # the last run before the change
+    first: Run  # the first run after the change
+    at: int  # the index of ``first`` among all runs
     before: float
     after: float
     p: float
@@ -39,18 +37,16 @@ class Change:
 
     @property
     def words(self) -> str:
-        """Return it in a sentence."""
-        told = self.metric.unit.text
+        show = self.metric.unit.text
         where = f"at {self.first.label}"
         if self.first.commit != self.last.commit:
             where = f"between {self.last.label} and {self.first.label}"
         return (
-            f"{self.metric.words} from {told(self.before)} to {told(self.after)} "
+            f"{self.metric.words} from {show(self.before)} to {show(self.after)} "
             f"({self.change:+.1%}) {where}"
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "metric": self.metric.name,
             "before": self.before,
@@ -65,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The runs of one program in their order, and the changes."""
+    """The runs of one program in order, and the changes."""
 
     program: str
     runs: tuple[Run, ...]
@@ -74,13 +70,11 @@ class History:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return what is known of at least one run."""
         return tuple(
             metric for metric in METRICS if any(metric.name in run.values for run in self.runs)
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "program": self.program,
             "order": self.order,
@@ -97,32 +91,32 @@ class History:
                 }
                 for run in self.runs
             ],
-            "changes": [each.to_json() for each in self.changes],
+            "changes": [change.to_json() for change in self.changes],
         }
 
 
 def history_of(program: str, runs: Sequence[Run], order: str) -> History:
-    """Look for changes in the runs of a program, which are in their order."""
-    found = [each for metric in METRICS for each in _changes(metric, runs)]
-    found.sort(key=lambda each: (each.at, METRICS.index(each.metric)))
-    return History(program, tuple(runs), order, tuple(found))
+    """Find changes in the ordered runs of a program."""
+    changes = [change for metric in METRICS for change in _changes(metric, runs)]
+    changes.sort(key=lambda change: (change.at, METRICS.index(change.metric)))
+    return History(program, tuple(runs), order, tuple(changes))
 
 
 def _changes(metric: Metric, runs: Sequence[Run]) -> Iterator[Change]:
-    known = [i for i, run in enumerate(runs) if metric.name in run.values]
-    points = change_points([runs[i].values[metric.name] for i in known])
-    bounds = [0, *(point.at for point in points), len(known)]
+    places = [i for i, run in enumerate(runs) if metric.name in run.values]
+    points = change_points([runs[i].values[metric.name] for i in places])
+    bounds = [0, *(point.at for point in points), len(places)]
     for number, point in enumerate(points):
-        before = [runs[i] for i in known[bounds[number] : bounds[number + 1]]]
-        after = [runs[i] for i in known[bounds[number + 1] : bounds[number + 2]]]
+        before = [runs[i] for i in places[bounds[number] : bounds[number + 1]]]
+        after = [runs[i] for i in places[bounds[number + 1] : bounds[number + 2]]]
         if metric.name == _STEP_TIME and not _confirmed(before, after):
             continue
         yield Change(
-            metric, before[-1], after[0], known[point.at], point.before, point.after, point.p
+            metric, before[-1], after[0], places[point.at], point.before, point.after, point.p
         )
 
 
 def _confirmed(before: Sequence[Run], after: Sequence[Run]) -> bool:
-    """Tell whether the steps of the runs say so, too, by the test that compares any two sides."""
+    """Tell whether comparing the runs' steps confirms a change."""
     sides = [[run.step_ns for run in side] for side in (before, after)]
     return compare_samples(*sides).is_real

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.history.changes import Change, History
+from stepscope.history.runs import Metric, Run
 from stepscope.history.text import verdict, when
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepscope.history.changes import Change, History
-    from stepscope.history.runs import Metric, Run
 
 _WIDTH, _HEIGHT = 960, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 16, 16, 56
 _TICKS = 4
-_LABELS = 12  # commits that are named below a chart
+_LABELS = 12  # labels below a chart, at most
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --soft: #6b7385; --line: #d9dde6; --back: #fff;
   --run: #3c6fd6; --worse: #c8372d; --better: #23874b; }
@@ -44,7 +40,6 @@ td:nth-child(3) { text-align: left; } code { font-size: .92em; } .soft { color: 
 
 
 def history_html(histories: Sequence[History], title: str) -> str:
-    """Return the page."""
     body = "".join(part for history in histories for part in _section(history))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -60,9 +55,9 @@ def _section(history: History) -> Iterator[str]:
     yield f"<section><p>{_safe(verdict(history))}</p>"
     if history.changes:
         items = "".join(
-            f'<li class="{_class(each)}">{"worse" if each.is_worse else "better"}: '
-            f"{_safe(each.words)}</li>"
-            for each in history.changes
+            f'<li class="{_class(change)}">{"worse" if change.is_worse else "better"}: '
+            f"{_safe(change.words)}</li>"
+            for change in history.changes
         )
         yield f"<ul>{items}</ul>"
     for metric in history.metrics:
@@ -74,7 +69,7 @@ def _section(history: History) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From a run's place and a value to a point of the picture."""
+    """Maps a run's index and a value to a point of the chart."""
 
     count: int
     low: float
@@ -92,24 +87,24 @@ class _Scale:
 
 def _chart(history: History, metric: Metric) -> str:
     runs = history.runs
-    known = [
+    points = [
         (i, run.values[metric.name]) for i, run in enumerate(runs) if metric.name in run.values
     ]
-    values = [value for _, value in known]
+    values = [value for _, value in points]
     low, high = min(values), max(values)
     # A small change fills no chart: at least a fifth of the largest value is shown.
     room = max(high - low, 0.2 * high, 1e-9)
     low = max(low - 0.15 * room, 0.0) if low >= 0 else low
     scale = _Scale(len(runs), low, max(high + 0.15 * room, low + room))
-    changes = [each for each in history.changes if each.metric == metric]
+    changes = [change for change in history.changes if change.metric == metric]
     parts = [
         *_axes(scale, metric),
-        *_levels(scale, known, changes),
+        *_levels(scale, points, changes),
         *_cuts(scale, changes),
-        *(_dot(scale, i, value, runs[i], metric) for i, value in known),
+        *(_dot(scale, i, value, runs[i], metric) for i, value in points),
         *_labels(scale, runs),
     ]
-    label = f"{metric.words} of {len(known)} runs"
+    label = f"{metric.words} of {len(points)} runs"
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{_safe(label)}">'
         f"{''.join(parts)}</svg>"
@@ -125,12 +120,12 @@ def _axes(scale: _Scale, metric: Metric) -> Iterator[str]:
 
 
 def _levels(
-    scale: _Scale, known: Sequence[tuple[int, float]], changes: Sequence[Change]
+    scale: _Scale, points: Sequence[tuple[int, float]], changes: Sequence[Change]
 ) -> Iterator[str]:
-    """Yield the median of each part between two changes."""
-    bounds = [-1, *(each.at for each in changes), known[-1][0] + 1]
+    """Yield the median line between each two changes."""
+    bounds = [-1, *(change.at for change in changes), points[-1][0] + 1]
     for begin, end in pairwise(bounds):
-        mine = [(i, value) for i, value in known if begin <= i < end]
+        mine = [(i, value) for i, value in points if begin <= i < end]
         if mine:
             y = scale.y(float(np.median([value for _, value in mine])))
             x1, x2 = scale.x(mine[0][0] - 0.4), scale.x(mine[-1][0] + 0.4)
@@ -138,26 +133,26 @@ def _levels(
 
 
 def _cuts(scale: _Scale, changes: Sequence[Change]) -> Iterator[str]:
-    for each in changes:
-        x, kind = scale.x(each.at - 0.5), _class(each)
+    for change in changes:
+        x, kind = scale.x(change.at - 0.5), _class(change)
         yield (
-            f'<g><title>{_safe(each.words)}</title><line class="cut {kind}" x1="{x:.1f}" '
+            f'<g><title>{_safe(change.words)}</title><line class="cut {kind}" x1="{x:.1f}" '
             f'x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>'
-            f'<text class="{kind}" x="{x + 4:.1f}" y="{_TOP + 10}">{each.change:+.1%}</text></g>'
+            f'<text class="{kind}" x="{x + 4:.1f}" y="{_TOP + 10}">{change.change:+.1%}</text></g>'
         )
 
 
 def _dot(scale: _Scale, place: int, value: float, run: Run, metric: Metric) -> str:
-    told = f"{run.label}: {metric.unit.text(value)}\n{run.branch} {when(run)}\n{run.name}"
+    title = f"{run.label}: {metric.unit.text(value)}\n{run.branch} {when(run)}\n{run.name}"
     x, y = scale.x(place), scale.y(value)
     return (
-        f'<circle class="run" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{_safe(told)}</title>'
+        f'<circle class="run" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{_safe(title)}</title>'
         "</circle>"
     )
 
 
 def _labels(scale: _Scale, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the commits below the chart, as many as there is room for, each once."""
+    """Yield the commits below the chart, as many as fit, each once."""
     firsts = [i for i, run in enumerate(runs) if i == 0 or run.label != runs[i - 1].label]
     every = -(-len(firsts) // _LABELS)
     for i in firsts[::every]:
@@ -171,8 +166,8 @@ def _labels(scale: _Scale, runs: Sequence[Run]) -> Iterator[str]:
 
 def _table(history: History) -> str:
     metrics = history.metrics
-    heads = ("commit", "branch", "recorded (UTC)", "steps", *(each.words for each in metrics))
-    head = "".join(f"<th>{_safe(each)}</th>" for each in heads)
+    heads = ("commit", "branch", "recorded (UTC)", "steps", *(metric.words for metric in metrics))
+    head = "".join(f"<th>{_safe(heading)}</th>" for heading in heads)
     rows = []
     for run in reversed(history.runs):
         cells = [
@@ -186,12 +181,12 @@ def _table(history: History) -> str:
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
-def _class(each: Change) -> str:
-    return "worse" if each.is_worse else "better"
+def _class(change: Change) -> str:
+    return "worse" if change.is_worse else "better"
 
 
 def _safe(text: str) -> str:
-    # What is no Unicode cannot be written, and control characters are not allowed in HTML.
+    # Lone surrogates cannot be written, and HTML forbids control characters.
     plain = "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -14,23 +15,17 @@ from stepscope.analysis.quantities import quantities, step_times
 from stepscope.analysis.quantity import Unit
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.steps import steady_steps
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Float64, SliceKind, Trace
 from stepscope.trace.revision import BRANCH, CHANGED, COMMIT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from stepscope.trace.model import Float64, Trace
-
-_WHOLE = 0.9  # of the run: the range that `stepscope run` has around the program
+_WHOLE = 0.9  # of the run: the range around the program, from `stepscope run`
 _PATIENCE_S = 10.0
 NO_COMMIT = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Something that is followed from run to run."""
+    """A number that is followed from run to run."""
 
     name: str
     words: str
@@ -49,13 +44,13 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: when and of what it was, and its numbers; a metric that it lacks is not there."""
+    """A run: its time, its revision and its metrics, as far as they are known."""
 
     name: str  # of the trace
     program: str
     commit: str
     branch: str
-    changed: bool  # files were changed since the commit
+    changed: bool  # the working tree differed from the commit
     host: str
     began_ns: int  # Unix time
     steps: int
@@ -64,25 +59,25 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Return the commit for people; a mark says that files were changed."""
+        """Return the short commit; a mark stands for changed files."""
         short = self.commit[:10] if self.commit else self.name
         return f"{short}+" if self.changed else short
 
 
 def run_of(trace: Trace, name: str) -> Run:
-    """Return what a history keeps of a trace."""
+    """Return the history entry of a trace."""
     info = trace.info
     with shared_analyses():
         times_ns = step_times(trace)
         steady_ns = times_ns[steady_steps(trace)].astype(np.float64)
         values = dict(_values(trace, steady_ns))
-    told = info.revision
+    revision = info.revision
     return Run(
         name,
         _program(trace),
-        told.get(COMMIT, NO_COMMIT),
-        told.get(BRANCH, ""),
-        told.get(CHANGED) == "yes",
+        revision.get(COMMIT, NO_COMMIT),
+        revision.get(BRANCH, ""),
+        revision.get(CHANGED) == "yes",
         info.host,
         info.start_ns + info.wall_offset_ns,
         len(times_ns),
@@ -109,7 +104,7 @@ def _values(trace: Trace, steady_ns: Float64) -> Iterable[tuple[str, float]]:
 
 
 def _program(trace: Trace) -> str:
-    """Return the name of the range around everything: the script, or nothing."""
+    """Return the name of the outermost range: the script, or nothing."""
     slices, info = trace.slices, trace.info
     whole_ns = max(info.end_ns - info.start_ns, 1)
     around = (slices.depth == 0) & (slices.kind == SliceKind.RANGE)
@@ -118,9 +113,7 @@ def _program(trace: Trace) -> str:
 
 
 def in_order(runs: Iterable[Run], repository: Path | None) -> tuple[list[Run], str]:
-    """Return the runs as their commits follow each other, where git knows all of them, else as
-    they were made; and in words which it was.
-    """
+    """Return the runs in commit order if git knows all of them, else by time, and which it was."""
     by_time = sorted(runs, key=lambda run: (run.began_ns, run.name))
     commits = {run.commit for run in by_time}
     if repository is not None and len(commits) > 1 and NO_COMMIT not in commits:
@@ -131,7 +124,7 @@ def in_order(runs: Iterable[Run], repository: Path | None) -> tuple[list[Run], s
 
 
 def _places(repository: Path) -> dict[str, int]:
-    """Return the place of each commit in the history that git knows; nothing without."""
+    """Return each commit's index in git's log; empty without git."""
     try:
         done = subprocess.run(
             [
@@ -151,8 +144,8 @@ def _places(repository: Path) -> dict[str, int]:
 
 
 def by_program(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return the runs of each program; those of one cannot be compared with another's."""
-    found: dict[str, list[Run]] = {}
+    """Return the runs of each program: different programs are not compared."""
+    programs: dict[str, list[Run]] = {}
     for run in runs:
-        found.setdefault(run.program, []).append(run)
-    return found
+        programs.setdefault(run.program, []).append(run)
+    return programs

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from stepscope.history.changes import History
+from stepscope.history.runs import Run
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import EARLIEST_UNIX_NS, count_text
-
-if TYPE_CHECKING:
-    from stepscope.history.changes import History
-    from stepscope.history.runs import Run
 
 _WIDEST = 40
 _SHOWN = 30
 
 
 def verdict(history: History) -> str:
-    """Return what a history says in one sentence."""
     commits = len({run.commit for run in history.runs if run.commit})
     what = f"{count_text(len(history.runs), 'run')}"
     what += f" of {count_text(commits, 'commit')}" if commits else ""
@@ -28,15 +24,15 @@ def verdict(history: History) -> str:
 
 
 def history_text(history: History) -> str:
-    """Return the changes, then a row a run, the last ones."""
+    """Return the changes, then the last runs, a row each."""
     lines = [printable(verdict(history)), ""]
-    for each in history.changes:
-        sign = "worse " if each.is_worse else "better"
-        lines.append(printable(f"  {sign}  {each.words}"))
+    for change in history.changes:
+        sign = "worse " if change.is_worse else "better"
+        lines.append(printable(f"  {sign}  {change.words}"))
     if history.changes:
         lines.append("")
     shown = history.runs[-_SHOWN:]
-    changed = {each.at for each in history.changes}
+    changed = {change.at for change in history.changes}
     first = len(history.runs) - len(shown)
     columns = [
         Column("", [">" if first + i in changed else "" for i in range(len(shown))], is_text=True),
@@ -57,13 +53,13 @@ def history_text(history: History) -> str:
     lines.append(f"\nRuns are {history.order}.")
     hosts = {run.host for run in history.runs if run.host}
     if len(hosts) > 1:
-        told = f"They come from {len(hosts)} machines: times may differ by machine."
-        lines.append(printable(told))
+        machines = f"They come from {len(hosts)} machines: times may differ by machine."
+        lines.append(printable(machines))
     return "\n".join(lines)
 
 
 def when(run: Run) -> str:
-    """Return when a run was recorded; nothing where its clock does not say."""
+    """Return a run's time; empty if its clock is unknown."""
     if run.began_ns < EARLIEST_UNIX_NS:
         return ""
     return datetime.fromtimestamp(run.began_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")

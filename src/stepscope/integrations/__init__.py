@@ -27,7 +27,7 @@ __all__ = ["AccelerateProfile", "LightningProfiler", "TransformersCallback"]
 
 
 def _based(load: Callable[[], type[Late]]) -> Callable[[], type[Late]]:
-    """Return what gives a class with its library's base, once the program has imported that."""
+    """Return a loader of a class with its library's base, once the program has imported that."""
     return lambda: load().ready()
 
 

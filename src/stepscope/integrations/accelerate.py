@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope.arguments import shown
@@ -11,17 +12,15 @@ from stepscope.integrations.late import Late
 from stepscope.trace.launcher import place_of_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stepscope.frameworks.torch.dialect.profile import profile
 
 
 class _Theirs:
-    """What asks for its class is told Accelerate's: it looks handlers up by that, not by kind."""
+    """Pretends to be Accelerate's class, since Accelerate looks handlers up by class."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        theirs = (each for each in type(self).__mro__ if each.__name__ == AccelerateProfile.base)
+        theirs = (base for base in type(self).__mro__ if base.__name__ == AccelerateProfile.base)
         return next(theirs, type(self))
 
 
@@ -91,7 +90,9 @@ class AccelerateProfile(_Theirs, Late):
 
         options = {**self._options, "on_trace_ready": self.on_trace_ready}
         if self.activities is not None:
-            options["activities"] = [self._get_profiler_activity(each) for each in self.activities]
+            options["activities"] = [
+                self._get_profiler_activity(activity) for activity in self.activities
+            ]
         if self.schedule_option is not None:
             options["schedule"] = schedule(**self.schedule_option)
         recording = Recording(options, report=self._report)

@@ -11,11 +11,11 @@ from stepscope.errors import StepscopeError
 
 
 class Late:
-    """Derives from classes of a library once there is an object, and not before.
+    """Adds a library's classes as bases when the first object is made, not before.
 
-    ``homes`` are modules that have the base, under ``base``: copies of one library under several
-    names. An object derives from the bases of all that are imported by then; when none is, from
-    that of the first that can be.
+    ``homes`` are the modules that may define the base, under the name ``base``: copies of a library
+    under several names. An object derives from the bases of all that are imported by then; if none
+    is, from that of the first that can be.
     """
 
     homes: ClassVar[tuple[str, ...]]
@@ -23,12 +23,11 @@ class Late:
     library: ClassVar[str]  # what to install
 
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
-        """Make an object of this class and of the library's."""
         return object.__new__(cls._bound())
 
     @classmethod
     def ready(cls) -> type[Self]:
-        """Return the class with its base, if the library is imported already."""
+        """Return the class with its base if the library is already imported."""
         return cls._bound() if any(home in sys.modules for home in cls.homes) else cls
 
     @classmethod
@@ -57,18 +56,18 @@ class Late:
         return tuple(getattr(sys.modules[home], cls.base) for home in loaded)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickling: the class that an object has is found again by its plain one."""
-        plain = next(each for each in type(self).__mro__ if "_is_derived" not in vars(each))
+        """Support pickling: the derived class is found by its plain one."""
+        plain = next(base for base in type(self).__mro__ if "_is_derived" not in vars(base))
         return _restored, (plain, self.__getstate__())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is kept of an object."""
+        """Return the state to pickle."""
         return vars(self).copy()
 
 
 @cache
 def _derived(cls: type[Any], bases: tuple[type, ...]) -> type[Any]:
-    """Return the class with its bases; only once, so that two objects have one class."""
+    """Return the class with its bases; cached, so that objects share one class."""
     body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     return type(bases[0])(cls.__name__, (cls, *bases), {**body, "_is_derived": True})
 

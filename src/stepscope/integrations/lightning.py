@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 from stepscope._native import record_function
 from stepscope.integrations.late import Late
 from stepscope.integrations.recording import Recording
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _STEP_ENDS = {
     "fit": "run_training_batch",
@@ -62,7 +59,7 @@ class LightningProfiler(Late):
         return self._recording.trace if self._recording else None
 
     def start(self, action_name: str) -> None:
-        """Begin an action, and with the first of a stage the recording."""
+        """Begin an action; the first one of a stage starts the recording."""
         # Before a stage begins, the trainer asks hooks for this and that.
         if self._recording is None and (self._stage or not action_name.startswith("[")):
             self._recording = Recording(self._options, report=self._report)
@@ -82,18 +79,17 @@ class LightningProfiler(Late):
             self._recording.step()
 
     def setup(self, stage: str, local_rank: int | None = None, log_dir: str | None = None) -> None:
-        """Begin a stage: what follows is another recording."""
+        """Begin a stage, with a recording of its own."""
         self._finish()
         self._recording = None
         super().setup(stage=stage, local_rank=local_rank, log_dir=log_dir)  # type: ignore[misc]
 
     def summary(self) -> str:
-        """Return the answer as text."""
         self._finish()
         return self._recording.told() if self._recording else ""
 
     def teardown(self, stage: str | None) -> None:
-        """End the recording, if nobody has."""
+        """End the recording if it still runs."""
         self._finish()
         super().teardown(stage=stage)  # type: ignore[misc]
 
@@ -106,5 +102,5 @@ class LightningProfiler(Late):
             recording.finish()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what goes to another process: not the recording of this one."""
+        """Leave out the recording, which stays in this process."""
         return {**vars(self), "_recording": None, "_actions": {}}

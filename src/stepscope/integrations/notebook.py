@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,7 +13,6 @@ from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from stepscope.trace.model import Trace
 
@@ -20,10 +20,9 @@ _USAGE = "%%stepscope [options]   above a cell, or   %stepscope [options] [--] s
 
 
 class CellProfile:
-    """What was recorded of a cell; a notebook shows its overview, a terminal its answer."""
+    """The recording of a cell; a notebook shows its overview, a terminal its answer."""
 
     def __init__(self, trace: Trace, saved: Sequence[Path] = ()) -> None:
-        """Take the trace, and where it was saved."""
         self.trace = trace
         self.saved = tuple(saved)
 
@@ -34,7 +33,6 @@ class CellProfile:
         return self.trace._repr_html_() + "".join(map(report_link_html, pages))
 
     def __repr__(self) -> str:
-        """Return the answer as text."""
         from stepscope.text.answer import told_text
 
         files = "".join(f"\nsaved: {path}" for path in self.saved)
@@ -101,7 +99,7 @@ def _saved(trace: Trace, options: argparse.Namespace) -> list[Path]:
 
 
 def _options(line: str, *, whole_cell: bool) -> tuple[argparse.Namespace, str]:
-    """Return the options at the beginning of a line, and what follows them."""
+    """Return the options at the beginning of a line, and the rest of it."""
     if whole_cell:
         return _parser().parse_args(shlex.split(line)), ""
     words, rest = [], line.strip()
@@ -122,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
 
     class Parser(argparse.ArgumentParser):
-        """Raises instead of ending the kernel."""
+        """Raises an error where argparse would end the kernel."""
 
         def error(self, message: str) -> NoReturn:
             raise StepscopeError(f"{message}; use {_USAGE}")

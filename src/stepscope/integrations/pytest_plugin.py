@@ -9,14 +9,13 @@ A test without the mark and the fixture costs nothing: nothing else of Stepscope
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
     from stepscope.gate.limits import Limits
     from stepscope.trace.model import Trace
 
@@ -29,7 +28,6 @@ _KEPT = "stepscope baseline"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare what the plugin understands."""
     group = parser.getgroup("stepscope")
     group.addoption(
         _UPDATE,
@@ -45,7 +43,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark."""
     config.addinivalue_line(
         "markers",
         "stepscope(max_ops=N, max_sync=N, max_peak_memory=SIZE, no_regression=True, ...): record "
@@ -56,28 +53,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class StepscopeTrace:
-    """What a test recorded: the fixture ``stepscope_trace``.
+    """The recording of a test: the fixture ``stepscope_trace``.
 
-    ``with stepscope_trace: ...`` records a part of the test, and the mark's limits are about that
-    part then; ``with stepscope_trace(record_shapes=True)`` takes the options of
-    ``stepscope.profile``. Without a block, it is the test from its begin on. It stands for its
-    Trace: ``stepscope_trace.slices``, ``len(stepscope_trace)``, ``stepscope_trace.count(name)``.
+    ``with stepscope_trace: ...`` records a part of the test, and the mark's limits apply to that
+    part; ``with stepscope_trace(record_shapes=True)`` takes the options of ``stepscope.profile``.
+    Without a block, the whole test is recorded. It stands for its Trace:
+    ``stepscope_trace.slices``, ``len(stepscope_trace)``, ``stepscope_trace.count(name)``.
     """
 
     def __init__(self) -> None:
-        """Record nothing yet."""
         self._options: dict[str, Any] = {}
         self._test: Any = None  # records all of it
         self._block: Any = None  # records a part
         self._trace: Trace | None = None
 
     def __call__(self, **options: Any) -> StepscopeTrace:
-        """Have the next block recorded with these options of ``stepscope.profile``."""
+        """Record the next block with these options of ``stepscope.profile``."""
         self._options = options
         return self
 
     def __enter__(self) -> StepscopeTrace:
-        """Begin a block."""
         if self._block is not None:
             raise RuntimeError("stepscope_trace is recording already: end its block first")
         self._end_test()  # it is the block that counts, and not every collector records twice
@@ -86,14 +81,13 @@ class StepscopeTrace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
         block, self._block = self._block, None
         block.stop()
         self._trace = block.trace
 
     @property
     def trace(self) -> Trace:
-        """Return what was recorded: the last block, else the test up to here."""
+        """Return the recording of the last block, else of the test so far."""
         if self._trace is None:
             self._end_test()
         if self._trace is None:
@@ -101,22 +95,20 @@ class StepscopeTrace:
         return self._trace
 
     def count(self, name: str) -> int:
-        """Return how often something was called: an operator, a kernel, a range."""
-        return sum(each == name for each in self.trace.names())
+        """Return the number of calls of an operator, a kernel or a range."""
+        return sum(its_name == name for its_name in self.trace.names())
 
     def quantity(self, name: str) -> float | None:
-        """Return how much there was of something: ``ops``, ``synchronisations``, ..."""
+        """Return a quantity of the trace: ``ops``, ``synchronisations``, ..."""
         from stepscope.analysis.quantities import quantities, quantity_names
         from stepscope.gate.rules import known_name
 
         return quantities(self.trace)[known_name(name, quantity_names(), "quantity")].total
 
     def __len__(self) -> int:
-        """Return the number of events."""
         return len(self.trace)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the Trace has."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.trace, name)
@@ -141,7 +133,7 @@ def stepscope_trace(request: pytest.FixtureRequest) -> StepscopeTrace:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Check the mark's arguments before anything is set up for the test."""
+    """Check the mark's arguments before the test is set up."""
     if item.get_closest_marker(_MARK) is not None:
         _limits(item)
     return (yield)
@@ -149,7 +141,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Record the call of a marked test, and judge it when it has passed."""
+    """Record a marked test, and judge the recording if the test passed."""
     is_marked = item.get_closest_marker(_MARK) is not None
     if not is_marked and _FIXTURE not in getattr(item, "fixturenames", ()):
         return (yield)
@@ -176,7 +168,7 @@ _STASH = pytest.StashKey[StepscopeTrace]()
 
 
 def _limits(item: pytest.Item) -> Limits:
-    """Return the rules of a test; of several marks the nearest wins."""
+    """Return a test's limits; the nearest of several marks wins."""
     from stepscope.errors import StepscopeError
     from stepscope.gate.limits import limits_of
 
@@ -190,8 +182,8 @@ def _limits(item: pytest.Item) -> Limits:
             given |= mark.kwargs
         return limits_of(given, "@pytest.mark.stepscope")
     except StepscopeError as error:
-        told = str(error)  # failing below: pytest would show both
-    pytest.fail(told, pytrace=False)
+        message = str(error)  # failing below: pytest would show both
+    pytest.fail(message, pytrace=False)
 
 
 def _options(limits: Limits | None) -> dict[str, Any]:
@@ -231,7 +223,7 @@ def _updates(item: pytest.Item) -> bool:
 
 
 def _baseline_of(item: pytest.Item) -> Path:
-    """Return where a test's baseline is: a file of its own, so that workers do not meet."""
+    """Return the path of a test's baseline: one file each, so that workers do not collide."""
     from stepscope.formats.file_names import file_word
 
     file, _, name = item.nodeid.partition("::")
@@ -244,29 +236,29 @@ def _baseline_of(item: pytest.Item) -> Path:
 
 
 class _Told:
-    """Says at the end which baselines are new; workers tell the process that they work for."""
+    """Lists new baselines at the end; workers report theirs to the main process."""
 
     def __init__(self) -> None:
         self._kept: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note what a test has kept."""
+        """Note the baseline that a test saved."""
         if report.when == "call":
             self._kept += [str(path) for name, path in report.user_properties if name == _KEPT]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Name the files, which are to be kept with the tests."""
+        """Name the files, which belong into the repository."""
         if self._kept:
             _tell(terminalreporter, self._kept)
 
 
-def _tell(terminal: Any, kept: Sequence[str]) -> None:
+def _tell(terminal: Any, files: Sequence[str]) -> None:
     terminal.section("stepscope", sep="-", blue=True)
-    word, them = ("baseline is", "it") if len(kept) == 1 else ("baselines are", "them")
+    word, it = ("baseline is", "it") if len(files) == 1 else ("baselines are", "them")
     terminal.line(
-        f"{len(kept)} {word} new; commit {them}, so that later runs are compared with {them}:"
+        f"{len(files)} {word} new; commit {it}, so that later runs are compared with {it}:"
     )
-    for path in kept[:10]:
+    for path in files[:10]:
         terminal.line(f"  {path}")
-    if len(kept) > 10:
-        terminal.line(f"  and {len(kept) - 10} more")
+    if len(files) > 10:
+        terminal.line(f"  and {len(files) - 10} more")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.answer import answer
 from stepscope.arguments import flag, folder_path
@@ -14,9 +14,7 @@ from stepscope.notices import notify
 from stepscope.record.limits import MemoryLimit
 from stepscope.record.source import known_options
 from stepscope.text.answer import told_text
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _MOST_MEMORY = 2 << 30  # bytes, as `stepscope run`
 _OF_THE_DIALECT = {"device", "host", "stacks", "shapes", "memory", "modules", "workers"}
@@ -42,13 +40,12 @@ class Recording:
         self.running = False
 
     def saves_to(self, folder: str | os.PathLike[str] | None, name: str) -> None:
-        """Have traces saved as FOLDER/NAME.stepscope; without a folder none is."""
+        """Save traces as FOLDER/NAME.stepscope; without a folder none is saved."""
         if folder is not None:
             folder_path("folder", folder)
             self._folder, self._name = Path(folder).absolute(), name
 
     def start(self) -> None:
-        """Begin."""
         self.profiler.start()
         self.running = True
         self._pid = os.getpid()
@@ -68,7 +65,7 @@ class Recording:
         self.profiler.stop()
 
     def told(self) -> str:
-        """Return what was found in the last trace, in some lines of text."""
+        """Return the answer to the last trace as text."""
         if self.trace is None:
             return ""
         files = [f"saved: {path}" for path in self.saved]
@@ -101,7 +98,7 @@ class Recording:
 
 
 def run_options() -> dict[str, Any]:
-    """Return the options with which `stepscope run` records, by the names of ``profile``."""
+    """Return the options of ``profile`` that `stepscope run` records with."""
     given = {
         name: option.run_default
         for name, option in known_options().items()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from stepscope.arguments import folder_path
 from stepscope.integrations.late import Late
 from stepscope.integrations.recording import Recording
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 
 class TransformersCallback(Late):
@@ -53,7 +50,6 @@ class TransformersCallback(Late):
         return self._recording.trace if self._recording else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin to record."""
         if self._recording is not None:
             self._recording.finish()  # of a training that failed
         self._recording = Recording(self._options, report=self._report)
@@ -64,15 +60,13 @@ class TransformersCallback(Late):
         self._recording.start()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End a step of the schedule."""
         if self._marks_steps and self._recording is not None:
             self._recording.step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End the recording."""
         if self._recording is not None:
             self._recording.finish()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what goes to another process: not the recording of this one."""
+        """Leave out the recording, which stays in this process."""
         return {**vars(self), "_recording": None}

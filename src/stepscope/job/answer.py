@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.findings import find_problems
-from stepscope.analysis.findings.model import Severity
+from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import TraceReadWarning
 from stepscope.formats.registry import read_trace
@@ -18,31 +18,28 @@ from stepscope.job.arrivals import blame_table, lateness, of_several
 from stepscope.job.exposed_sums import ALL
 from stepscope.job.findings import find_job_problems, transfer_ns
 from stepscope.job.late import step_delays
+from stepscope.job.model import Job
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.job.model import Job
 
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """One rank of the table: an average steady step."""
+    """A rank's average steady step."""
 
     rank: int
     host: str
     step_ns: float
     own_ns: float  # less exposed communication
-    delay_ns: float  # after the median rank
-    late_steps: int  # in which it was the last, by more than the residual
+    delay_ns: float  # behind the median rank
+    late_steps: int  # steps in which it was last by more than the clocks' residual
     wait_ns: float  # for other ranks
-    transfer_ns: float  # of exposed communication, with all ranks there
-    overlap: float | None  # share of the communication beside compute
+    transfer_ns: float  # exposed communication after the last rank arrived
+    overlap: float | None  # share of the communication that compute hides
 
 
 @dataclass(frozen=True, slots=True)
 class JobAnswer:
-    """What a job's traces say together."""
+    """The result of analysing all ranks together."""
 
     verdict: str
     job: Job
@@ -50,7 +47,6 @@ class JobAnswer:
     findings: tuple[Finding, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         job, clocks = self.job, self.job.clocks
         return {
             "verdict": self.verdict,
@@ -61,8 +57,8 @@ class JobAnswer:
                 "hosts": sorted({host for host in job.hosts if host}),
                 "missing": list(job.missing),
                 "left_out": [
-                    {"path": each.path, "rank": each.rank, "reason": each.reason}
-                    for each in job.left_out
+                    {"path": file.path, "rank": file.rank, "reason": file.reason}
+                    for file in job.left_out
                 ],
                 "events": sum(rank.events for rank in job.ranks),
                 "lost_events": sum(rank.lost for rank in job.ranks),
@@ -72,7 +68,7 @@ class JobAnswer:
                 "aligned": clocks.is_aligned,
                 "residual_ns": round(clocks.residual_ns),
                 "offset_ns": [round(each) for each in clocks.offset_ns.tolist()],
-                "drift_ppm": [each * 1e6 for each in clocks.drift.tolist()],
+                "drift_ppm": [drift * 1e6 for drift in clocks.drift.tolist()],
             },
             "steps": {
                 "count": len(job.steps),
@@ -99,27 +95,26 @@ class JobAnswer:
 
 
 def job_answer(job: Job) -> JobAnswer:
-    """Return the answer to which rank is slow, and why."""
     findings = tuple(find_job_problems(job))
     rows = rank_rows(job)
-    if len(job) > 1 and all(each.severity is Severity.LOW for each in findings):
+    if len(job) > 1 and all(finding.severity is Severity.LOW for finding in findings):
         findings = (*_problems_of(job, rows[0].rank), *findings)
     return JobAnswer(_verdict(job, findings, rows), job, rows, findings)
 
 
 def _problems_of(job: Job, rank: int) -> list[Finding]:
-    """Return what is slow on one rank by itself: where none stands out, all do the same."""
+    """Return what is slow on one rank alone, for a job without stragglers: ranks do the same."""
     path = job.ranks[int(np.flatnonzero(job.number == rank)[0])].path
     if not path or not Path(path).exists():
         return []
     with warnings.catch_warnings(), shared_analyses():
         warnings.simplefilter("ignore", TraceReadWarning)
-        found = find_problems(read_trace(path))
+        problems = find_problems(read_trace(path))
     seen = f"Seen on rank {rank}; no rank stands out, so the others probably do the same."
     return [
-        replace(each, text=f"{each.text} {seen}")
-        for each in found
-        if each.severity is not Severity.LOW
+        replace(problem, text=f"{problem.text} {seen}")
+        for problem in problems
+        if problem.severity is not Severity.LOW
     ]
 
 
@@ -128,14 +123,16 @@ def rank_rows(job: Job) -> tuple[RankRow, ...]:
     steady = job.steady
     count = max(int(steady.sum()), 1)
     delays = step_delays(job)[:, steady].sum(axis=1) / count
-    step_ns, own_ns = (_mean(each[:, steady]) for each in (job.step_ns, job.own_ns))
-    found = of_several(job.meetings)
-    found = found.take(np.isin(found.step, job.steps[steady])) if len(found) else found
+    step_ns, own_ns = (_mean(figures[:, steady]) for figures in (job.step_ns, job.own_ns))
+    meetings = of_several(job.meetings)
+    meetings = (
+        meetings.take(np.isin(meetings.step, job.steps[steady])) if len(meetings) else meetings
+    )
     waits, transfers = np.zeros(len(job)), np.zeros(len(job))
-    if len(found):
-        wait = np.minimum(lateness(found).wait_ns, found.waited_ns)
-        waits = np.bincount(found.rank, wait, len(job)) / count
-        transfers = np.bincount(found.rank, transfer_ns(found), len(job)) / count
+    if len(meetings):
+        wait = np.minimum(lateness(meetings).wait_ns, meetings.waited_ns)
+        waits = np.bincount(meetings.rank, wait, len(job)) / count
+        transfers = np.bincount(meetings.rank, transfer_ns(meetings), len(job)) / count
     last = _last_in_steps(job)
     rows = [
         RankRow(
@@ -155,39 +152,43 @@ def rank_rows(job: Job) -> tuple[RankRow, ...]:
 
 
 def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, Any]:
-    known = np.isfinite(values)
-    sums = np.where(known, values, 0).sum(axis=1)
-    mean: np.ndarray[Any, Any] = sums / np.maximum(known.sum(axis=1), 1)
+    is_known = np.isfinite(values)
+    sums = np.where(is_known, values, 0).sum(axis=1)
+    mean: np.ndarray[Any, Any] = sums / np.maximum(is_known.sum(axis=1), 1)
     return mean
 
 
 def _last_in_steps(job: Job) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return in how many steady steps each rank had more blame than any other."""
+    """Return in how many steady steps each rank was the most to blame."""
     blame = blame_table(job)
     steps = job.steps[job.steady]
     place = {int(number): i for i, number in enumerate(job.number)}
-    known = (blame.last_rank >= 0) & np.isin(blame.step, steps)
-    if not known.any():
+    is_blamed = (blame.last_rank >= 0) & np.isin(blame.step, steps)
+    if not is_blamed.any():
         return np.zeros(len(job), np.int64)
-    rank = np.array([place[int(each)] for each in blame.last_rank[known]])
-    step = np.searchsorted(steps, blame.step[known])
-    sums = np.bincount(step * len(job) + rank, blame.blame_ns[known], len(steps) * len(job))
+    rank = np.array([place[int(last_rank)] for last_rank in blame.last_rank[is_blamed]])
+    step = np.searchsorted(steps, blame.step[is_blamed])
+    sums = np.bincount(step * len(job) + rank, blame.blame_ns[is_blamed], len(steps) * len(job))
     table = sums.reshape(len(steps), len(job))
     worst = table.argmax(axis=1)[table.max(axis=1) > 0]
     return np.bincount(worst, minlength=len(job))
 
 
 def _overlap(job: Job, i: int) -> float | None:
-    rows = [each for each in job.ranks[i].overlaps if each.group == ALL and each.module == ALL]
-    total = sum(each.communication_ns for each in rows)
-    return sum(each.overlap_ns for each in rows) / total if total else None
+    rows = [
+        overlap
+        for overlap in job.ranks[i].overlaps
+        if overlap.group == ALL and overlap.module == ALL
+    ]
+    total = sum(overlap.communication_ns for overlap in rows)
+    return sum(overlap.overlap_ns for overlap in rows) / total if total else None
 
 
 def _verdict(job: Job, findings: tuple[Finding, ...], rows: tuple[RankRow, ...]) -> str:
     step = f"a {job.unit}" if job.unit != "run" else "the run"
     now = duration_text(job.typical_step_ns)
-    worst = next((each for each in findings if each.severity is not Severity.LOW), None)
-    late = next((each for each in findings if each.id in {"straggler", "slow-host"}), None)
+    worst = next((finding for finding in findings if finding.severity is not Severity.LOW), None)
+    late = next((finding for finding in findings if finding.id in {"straggler", "slow-host"}), None)
     worst = late if late is not None and worst is not None and worst.id != "hang" else worst
     if worst is not None:
         if not worst.saves_ns or worst.id == "hang":

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.table import Table
-
-if TYPE_CHECKING:
-    from stepscope.job.meetings import Meetings
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Int64
-
+from stepscope.job.meetings import Meetings
+from stepscope.job.model import Job
+from stepscope.trace.model import Int64
 
 NOBODY = -1
 
@@ -26,9 +22,9 @@ class ArrivalTable(Table):
     collective: Int64  # row of the blame table
     step: Int64  # -1 outside of steps
     rank: Int64
-    arrived_ns: Int64  # after the first rank
+    arrived_ns: Int64  # since the first rank's arrival
     wait_ns: Int64  # until the last rank came
-    done_ns: Int64  # after the first rank's arrival
+    done_ns: Int64  # since the first rank's arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,90 +35,89 @@ class BlameTable(Table):
     group: Labels[str]
     number: Int64
     step: Int64  # -1 outside of steps
-    ranks: Int64  # how many were seen
+    ranks: Int64  # the number of ranks at it
     start_ns: Int64  # when the first one arrived, Unix time of the job's clock
     spread_ns: Int64  # from the first arrival to the last
-    last_rank: Int64  # -1: the clocks do not allow to say
-    blame_ns: Int64  # the last arrival less the second last
+    last_rank: Int64  # -1 if the clocks are too inexact
+    blame_ns: Int64  # from the second last arrival to the last
     wait_ns: Int64  # of all ranks together
     transfer_ns: Int64  # from the last arrival until the first rank was done
-    bytes: Int64  # -1 where the trace does not say
+    bytes: Int64  # -1 if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
     """For each row of the meetings, how late its rank is."""
 
-    late_ns: Int64  # after the median rank of its meeting; negative: before
-    gained_ns: Int64  # of that, what it did not bring along from a collective still under way
+    late_ns: Int64  # behind the median rank of its meeting; negative if ahead
+    gained_ns: Int64  # the part that does not come from a previous collective still in progress
     wait_ns: Int64  # until the last one came
 
 
 def arrival_table(job: Job) -> ArrivalTable:
-    """Return when each rank arrived at each collective."""
-    found = of_several(job.meetings)
-    meeting = found.meeting
-    first, last, _ = _firsts(found)
+    meetings = of_several(job.meetings)
+    meeting = meetings.meeting
+    first, last, _ = _firsts(meetings)
     return ArrivalTable(
         meeting,
-        found.step[meeting],
-        job.number[found.rank],
-        found.arrived_ns - first[meeting],
-        np.maximum(last[meeting] - found.arrived_ns, 0),
-        found.done_ns - first[meeting],
+        meetings.step[meeting],
+        job.number[meetings.rank],
+        meetings.arrived_ns - first[meeting],
+        np.maximum(last[meeting] - meetings.arrived_ns, 0),
+        meetings.done_ns - first[meeting],
     )
 
 
 def blame_table(job: Job) -> BlameTable:
-    """Return who was the last at each collective, and by how much."""
-    found = of_several(job.meetings)
-    names = [kind.name for kind in found.kinds]
-    groups = [group_words(kind.group, kind.members) for kind in found.kinds]
-    first, last, order = _firsts(found)
-    ends = found.first[1:]
-    second = found.arrived_ns[order[ends - 2]] if len(found) else last
+    """Return which rank was last at each collective, and by how much."""
+    meetings = of_several(job.meetings)
+    names = [kind.name for kind in meetings.kinds]
+    groups = [group_words(kind.group, kind.members) for kind in meetings.kinds]
+    first, last, order = _firsts(meetings)
+    ends = meetings.first[1:]
+    second = meetings.arrived_ns[order[ends - 2]] if len(meetings) else last
     blame = last - second
-    who = job.number[found.rank[order[ends - 1]]] if len(found) else last
-    wait = last[found.meeting] - found.arrived_ns
-    starts = found.first[:-1]
-    done = np.minimum.reduceat(found.done_ns, starts) if len(found) else last
-    total = np.add.reduceat(wait, starts) if len(found) else last
-    codes = found.kind.astype(np.uint32)
-    sizes = np.array([kind.bytes for kind in found.kinds] or [0], np.int64)
+    who = job.number[meetings.rank[order[ends - 1]]] if len(meetings) else last
+    wait = last[meetings.meeting] - meetings.arrived_ns
+    starts = meetings.first[:-1]
+    done = np.minimum.reduceat(meetings.done_ns, starts) if len(meetings) else last
+    total = np.add.reduceat(wait, starts) if len(meetings) else last
+    codes = meetings.kind.astype(np.uint32)
+    sizes = np.array([kind.bytes for kind in meetings.kinds] or [0], np.int64)
     return BlameTable(
         Labels(codes, names),
         Labels(codes, groups),
-        found.number,
-        found.step,
-        found.count,
+        meetings.number,
+        meetings.step,
+        meetings.count,
         first,
         last - first,
         np.where(blame > job.residual_ns, who, NOBODY),
         blame,
         total,
         np.maximum(done - last, 0),
-        sizes[found.kind] if len(found) else last,
+        sizes[meetings.kind] if len(meetings) else last,
     )
 
 
-def lateness(found: Meetings) -> Lateness:
+def lateness(meetings: Meetings) -> Lateness:
     """Return how late each rank is at each meeting, compared with the median rank."""
-    if not len(found):
+    if not len(meetings):
         nothing = np.zeros(0, np.int64)
         return Lateness(nothing, nothing, nothing)
-    _, last, order = _firsts(found)
-    meeting = found.meeting
-    middle = found.arrived_ns[order[found.first[:-1] + (found.count - 1) // 2]]
-    late = found.arrived_ns - middle[meeting]
-    late = np.where(found.count[meeting] > 1, late, 0)
-    by_rank = np.lexsort((found.arrived_ns, found.rank))
+    _, last, order = _firsts(meetings)
+    meeting = meetings.meeting
+    middle = meetings.arrived_ns[order[meetings.first[:-1] + (meetings.count - 1) // 2]]
+    late = meetings.arrived_ns - middle[meeting]
+    late = np.where(meetings.count[meeting] > 1, late, 0)
+    by_rank = np.lexsort((meetings.arrived_ns, meetings.rank))
     before, now = by_rank[:-1], by_rank[1:]
-    in_flight = (found.rank[before] == found.rank[now]) & (
-        found.done_ns[before] > found.arrived_ns[now]
+    in_flight = (meetings.rank[before] == meetings.rank[now]) & (
+        meetings.done_ns[before] > meetings.arrived_ns[now]
     )
     brought = np.zeros(len(late), np.int64)
     brought[now[in_flight]] = np.maximum(late[before[in_flight]], 0)
-    return Lateness(late, late - brought, np.maximum(last[meeting] - found.arrived_ns, 0))
+    return Lateness(late, late - brought, np.maximum(last[meeting] - meetings.arrived_ns, 0))
 
 
 def of_several(found: Meetings) -> Meetings:
@@ -132,19 +127,21 @@ def of_several(found: Meetings) -> Meetings:
 
 
 def group_words(group: str, members: tuple[int, ...]) -> str:
-    """Return a process group as people call it: its name and some of its ranks."""
+    """Return a process group's name with some of its ranks."""
     if not members:
         return group or "all"
     if len(members) > 4 and members == tuple(range(members[0], members[-1] + 1)):
-        told = f"{members[0]}-{members[-1]}"
+        ranks = f"{members[0]}-{members[-1]}"
     else:
-        told = ",".join(map(str, members[:4])) + (",..." if len(members) > 4 else "")
-    return f"{group} ({told})" if group else told
+        ranks = ",".join(map(str, members[:4])) + (",..." if len(members) > 4 else "")
+    return f"{group} ({ranks})" if group else ranks
 
 
-def _firsts(found: Meetings) -> tuple[Int64, Int64, Int64]:
-    """Return the first and the last arrival of each meeting, and all rows in that order."""
-    order = np.lexsort((found.arrived_ns, found.meeting))
-    first = found.arrived_ns[order[found.first[:-1]]] if len(found) else found.first[:0]
-    last = found.arrived_ns[order[found.first[1:] - 1]] if len(found) else found.first[:0]
+def _firsts(meetings: Meetings) -> tuple[Int64, Int64, Int64]:
+    """Return the first and last arrival of each meeting, and the order of all rows by arrival."""
+    order = np.lexsort((meetings.arrived_ns, meetings.meeting))
+    first = meetings.arrived_ns[order[meetings.first[:-1]]] if len(meetings) else meetings.first[:0]
+    last = (
+        meetings.arrived_ns[order[meetings.first[1:] - 1]] if len(meetings) else meetings.first[:0]
+    )
     return first, last, order

@@ -9,21 +9,18 @@ hardware whatever the number of ranks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words, of_several
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Float64, Int64
+from stepscope.job.model import Job
+from stepscope.trace.model import Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthTable(Table):
-    """One row per collective, group and size, by the time that they take."""
+    """One row per collective, group and size, the most time first."""
 
     collective: tuple[str, ...]
     group: tuple[str, ...]
@@ -49,19 +46,19 @@ def bus_factor(collective: str, ranks: int) -> float:
 
 
 def bandwidth_table(job: Job) -> BandwidthTable:
-    """Return the bandwidth of all collectives whose size the traces tell."""
-    found = of_several(job.meetings)
+    """Return the bandwidth of all collectives of known size."""
+    meetings = of_several(job.meetings)
     rows = []
-    if len(found):
-        last = np.maximum.reduceat(found.arrived_ns, found.first[:-1])
-        done = np.maximum.reduceat(found.done_ns, found.first[:-1])
+    if len(meetings):
+        last = np.maximum.reduceat(meetings.arrived_ns, meetings.first[:-1])
+        done = np.maximum.reduceat(meetings.done_ns, meetings.first[:-1])
         transfer = np.maximum(done - last, 0)
-        for code in np.unique(found.kind).tolist():
-            kind = found.kinds[code]
+        for code in np.unique(meetings.kind).tolist():
+            kind = meetings.kinds[code]
             if kind.bytes <= 0:
                 continue
-            mine = transfer[found.kind == code]
-            ranks = kind.group_size if kind.group_size > 0 else int(found.count.max())
+            mine = transfer[meetings.kind == code]
+            ranks = kind.group_size if kind.group_size > 0 else int(meetings.count.max())
             median = int(np.median(mine))
             speed = kind.bytes / (median * 1e-9) if median else 0.0
             bus = speed * bus_factor(kind.name, ranks)

@@ -9,21 +9,15 @@ Ranks of one host have one clock: where the residual does not contradict it, the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.job.collectives import SYNCHRONISING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.job.meetings import Meetings
-    from stepscope.trace.model import Float64, Int64
-
+from stepscope.job.meetings import Meetings
+from stepscope.trace.model import Float64, Int64
 
 MOST_MEETINGS = 400
 """Of each set of ranks that meet, spread over the recording: more do not make it more exact."""
@@ -43,19 +37,18 @@ class Clocks:
     origin_ns: int
     offset_ns: Float64
     drift: Float64
-    error_ns: Float64  # of each rank: how far its ends are from the others', after the correction
-    meetings: Int64  # of each rank: how many it was aligned by
-    part: Int64  # ranks of different parts never met: they cannot be compared
-    is_aligned: bool  # False: there was nothing to align by
+    error_ns: Float64  # of each rank: the spread of its ends after the correction
+    meetings: Int64  # of each rank: the meetings that it was aligned by
+    part: Int64  # ranks of different parts never met, and cannot be compared
+    is_aligned: bool  # False if there was nothing to align by
 
     @property
     def residual_ns(self) -> float:
-        """Return how exact the clocks of most ranks are; 0 where there was nothing to align."""
-        known = self.error_ns[self.meetings > 0]
-        return float(np.median(known)) if len(known) else 0.0
+        """Return the accuracy of most ranks' clocks; 0 if there was nothing to align."""
+        aligned_ns = self.error_ns[self.meetings > 0]
+        return float(np.median(aligned_ns)) if len(aligned_ns) else 0.0
 
     def corrected(self, rank: NDArray[np.integer], time_ns: Int64) -> Int64:
-        """Return times of ranks on the job's clock."""
         if not self.offset_ns.any() and not self.drift.any():
             return time_ns
         since = (time_ns - self.origin_ns).astype(np.float64)
@@ -64,11 +57,11 @@ class Clocks:
         return corrected
 
 
-def aligned(found: Meetings, hosts: Sequence[str]) -> Clocks:
-    """Return the clocks of a job's ranks, by the ends of their meetings."""
+def aligned(meetings: Meetings, hosts: Sequence[str]) -> Clocks:
+    """Return the clocks of a job's ranks, aligned by the ends of their meetings."""
     ranks = len(hosts)
-    origin = int(found.done_ns.min()) if len(found.done_ns) else 0
-    used = _used(found)
+    origin = int(meetings.done_ns.min()) if len(meetings.done_ns) else 0
+    used = _used(meetings)
     nothing = np.zeros(ranks)
     if not len(used):
         return Clocks(
@@ -81,34 +74,36 @@ def aligned(found: Meetings, hosts: Sequence[str]) -> Clocks:
     return Clocks(origin, offset, drift, error, ends.count, ends.part, True)
 
 
-def _used(found: Meetings) -> Meetings:
-    """Return the meetings that tell of clocks, not too many of each set of ranks."""
-    synchronises = np.array([kind.name in SYNCHRONISING for kind in found.kinds], np.bool_)
-    if not len(found):
-        return found
-    open_rows = np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
-    which = synchronises[found.kind] & (found.count > 1) & ~open_rows
+def _used(meetings: Meetings) -> Meetings:
+    """Return the meetings that help alignment, limited for each set of ranks."""
+    synchronises = np.array([kind.name in SYNCHRONISING for kind in meetings.kinds], np.bool_)
+    if not len(meetings):
+        return meetings
+    open_rows = np.add.reduceat(meetings.is_open.astype(np.int64), meetings.first[:-1]) > 0
+    which = synchronises[meetings.kind] & (meetings.count > 1) & ~open_rows
     codes: dict[tuple[str, tuple[int, ...]], int] = {}
-    group_of = [codes.setdefault((kind.group, kind.members), len(codes)) for kind in found.kinds]
+    group_of = [codes.setdefault((kind.group, kind.members), len(codes)) for kind in meetings.kinds]
     at = np.flatnonzero(which)
-    group = np.array(group_of)[found.kind[at]] * (int(found.count.max()) + 1) + found.count[at]
+    group = (
+        np.array(group_of)[meetings.kind[at]] * (int(meetings.count.max()) + 1) + meetings.count[at]
+    )
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
-    kept = np.zeros(len(found), np.bool_)
+    is_used = np.zeros(len(meetings), np.bool_)
     for members in np.split(at[order], first[1:]):
         step = max(len(members) / MOST_MEETINGS, 1)
-        kept[members[np.arange(0, len(members), step).astype(np.int64)]] = True
-    return found.take(kept)
+        is_used[members[np.arange(0, len(members), step).astype(np.int64)]] = True
+    return meetings.take(is_used)
 
 
 class _Ends:
-    """The ends of meetings as numbers to fit: rank, time since the origin, meeting."""
+    """The ends of meetings as arrays to fit: rank, time since the origin, meeting."""
 
-    def __init__(self, found: Meetings, origin: int, ranks: int) -> None:
-        self.rank = found.rank.astype(np.int64)
-        self.time = (found.done_ns - origin).astype(np.float64)
-        self.first = found.first[:-1]
-        self.meeting = found.meeting
+    def __init__(self, meetings: Meetings, origin: int, ranks: int) -> None:
+        self.rank = meetings.rank.astype(np.int64)
+        self.time = (meetings.done_ns - origin).astype(np.float64)
+        self.first = meetings.first[:-1]
+        self.meeting = meetings.meeting
         self.ranks = ranks
         self.count = np.bincount(self.rank, minlength=ranks)
         self._order = np.lexsort((self.time, self.rank))
@@ -116,7 +111,7 @@ class _Ends:
         self.part = self._parts()
 
     def _parts(self) -> Int64:
-        """Return which ranks are connected by meetings, directly or through others."""
+        """Return the connected component of each rank: meetings connect ranks."""
         part = np.arange(self.ranks)
         while True:
             least = np.minimum.reduceat(part[self.rank], self.first)[self.meeting]
@@ -131,7 +126,7 @@ class _Ends:
         return self.time + offset[self.rank] + drift[self.rank] * self.time
 
     def together(self, offset: Float64, drift: Float64) -> Float64:
-        """Return how far each end is from the middle of its meeting."""
+        """Return the distance of each end from the middle of its meeting."""
         ends = self.corrected(offset, drift)
         order = np.lexsort((ends, self.meeting))
         sizes = np.diff(np.append(self.first, len(ends)))
@@ -148,15 +143,15 @@ class _Ends:
             offset, drift = offset - a, drift - b
             if max(np.abs(a).max(), np.abs(a + b * self.time.max()).max()) < _SETTLED_NS:
                 break
-        # One clock of each part is right by definition: that of its first rank.
+        # The clock of each part's first rank is the reference.
         return offset - offset[self.part], drift - drift[self.part]
 
     def errors(self, offset: Float64, drift: Float64) -> Float64:
-        """Return the robust spread of each rank's ends about the middle."""
+        """Return the robust spread of each rank's ends around the middle."""
         return _SIGMA * self._medians(np.abs(self.together(offset, drift)))
 
     def _lines(self, y: Float64) -> tuple[Float64, Float64]:
-        """Fit y = a + b time for every rank, robustly; b is 0 where too little tells it."""
+        """Fit y = a + b time robustly for every rank; b is 0 for too few points."""
         x = self.time
         level = self._medians(y)
         tells = (self.count >= FEWEST_FOR_DRIFT) & (self._span() >= SHORTEST_FOR_DRIFT_NS)
@@ -170,16 +165,16 @@ class _Ends:
             slope = self._sums(weight * dx * (y - my[self.rank])) / np.maximum(across, 1e-12)
             b = np.where(tells, slope, 0.0)
             a = np.where(tells, my - b * mx, level)
-            left = y - a[self.rank] - b[self.rank] * x
-            scale = np.maximum(2.0 * _SIGMA * self._medians(np.abs(left)), 1.0)
-            weight = 1.0 / (1.0 + (left / scale[self.rank]) ** 2) ** 2
+            residual = y - a[self.rank] - b[self.rank] * x
+            scale = np.maximum(2.0 * _SIGMA * self._medians(np.abs(residual)), 1.0)
+            weight = 1.0 / (1.0 + (residual / scale[self.rank]) ** 2) ** 2
         return a, b
 
     def _sums(self, values: Float64) -> Float64:
         return np.bincount(self.rank, values, self.ranks).astype(np.float64)
 
     def _span(self) -> Float64:
-        """Return from each rank's first end to its last."""
+        """Return the time from each rank's first end to its last."""
         has = self.count > 0
         span = np.zeros(self.ranks)
         ordered = self.time[self._order]
@@ -187,19 +182,19 @@ class _Ends:
         return span
 
     def _medians(self, values: Float64) -> Float64:
-        """Return the median of each rank's values, 0 without any."""
+        """Return the median of each rank's values, 0 for a rank without any."""
         ordered = values[np.lexsort((values, self.rank))]
         has = self.count > 0
         begin, count = self._by_rank[:-1][has], self.count[has]
-        found = np.zeros(self.ranks)
-        found[has] = (ordered[begin + (count - 1) // 2] + ordered[begin + count // 2]) / 2
-        return found
+        medians = np.zeros(self.ranks)
+        medians[has] = (ordered[begin + (count - 1) // 2] + ordered[begin + count // 2]) / 2
+        return medians
 
 
 def _shared_by_hosts(
     ends: _Ends, offset: Float64, drift: Float64, hosts: Sequence[str]
 ) -> tuple[Float64, Float64]:
-    """Let the ranks of a host keep one clock, unless their ends say that they have several."""
+    """Give the ranks of a host one clock, unless their ends contradict that."""
     error = ends.errors(offset, drift)
     last = float(ends.time.max())
     offset, drift = offset.copy(), drift.copy()
@@ -210,7 +205,7 @@ def _shared_by_hosts(
     for members in by_host.values():
         at = np.array(members)
         common, slope = float(np.median(offset[at])), float(np.median(drift[at]))
-        if ends.part[at[0]] in members:  # the part's own clock is right by definition
+        if ends.part[at[0]] in members:  # it contains the part's reference
             common, slope = 0.0, 0.0
         apart = np.maximum(
             np.abs(offset[at] - common),

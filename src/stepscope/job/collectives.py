@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.communication import collective_of_kernel
 from stepscope.analysis.device.work import WorkKind, device_work
@@ -38,13 +39,8 @@ from stepscope.trace.keys import (
     OUT_ELEMENTS,
     SOURCE_RANK,
 )
-from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, SliceKind, Trace
 from stepscope.trace.names import BACKEND_COLLECTIVE, plain_collective
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int64, Trace
 
 NO_NUMBER = -1
 _CALL_NAME = re.compile(r"^(record_param_comms|c10d::)")
@@ -54,39 +50,37 @@ SYNCHRONISING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to
 
 
 class Kind(NamedTuple):
-    """What many collectives of a rank have in common."""
+    """The properties that many collectives of a rank share."""
 
     name: str  # all_reduce, all_gather, ...
-    group: str  # the process group's name; "" where the trace does not say
-    members: tuple[int, ...]  # global ranks; () where the trace does not say
-    group_size: int  # NO_NUMBER where the trace does not say
+    group: str  # the process group's name; "" if unknown
+    members: tuple[int, ...]  # global ranks; () if unknown
+    group_size: int  # NO_NUMBER if unknown
     dtype: str
-    bytes: int  # the larger of input and output; NO_NUMBER where the trace does not say
+    bytes: int  # the larger of input and output; NO_NUMBER if unknown
     module: str
     pair: tuple[int, int]  # the ranks of a point-to-point call, else (NO_NUMBER, NO_NUMBER)
 
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """The collectives of one rank in the order of arrival, and the kinds that they are of."""
+    """The collectives of one rank in the order of arrival, and their kinds."""
 
     kinds: tuple[Kind, ...]
     kind: NDArray[np.int32]
     seq: NDArray[np.int64]  # NO_NUMBER where the trace has none
     start_ns: Int64
     end_ns: Int64
-    row: Int64  # of the slice by which it arrived
+    row: Int64  # the slice whose start is the arrival
     host_row: Int64  # of the host's slice, NO_SLICE without
-    is_open: Bool  # it was not done when the recording stopped
+    is_open: Bool  # unfinished when the recording stopped
     on_device: bool
 
     def __len__(self) -> int:
-        """Return the number of collectives."""
         return len(self.kind)
 
 
 def collectives(trace: Trace) -> Collectives:
-    """Return what a rank's trace says of its collectives."""
     work = device_work(trace)
     kernels = work.rows[work.kind == WorkKind.COMMUNICATION]
     if len(kernels):
@@ -101,8 +95,8 @@ def _of_host(trace: Trace) -> Collectives:
     on_host = ~slices.on_device
     rows = np.zeros(0, np.int64)
     if len(slices.args.rest):
-        told = trace.strings.ids_with(f'"{COLLECTIVE}"')
-        rows = np.flatnonzero(np.isin(slices.args.rest, told) & on_host)
+        ids = trace.strings.ids_with(f'"{COLLECTIVE}"')
+        rows = np.flatnonzero(np.isin(slices.args.rest, ids) & on_host)
     for pattern in (BACKEND_COLLECTIVE, _CALL_NAME):
         if not len(rows):
             rows = outermost(trace, np.flatnonzero(_named(trace, pattern) & on_host))
@@ -111,15 +105,14 @@ def _of_host(trace: Trace) -> Collectives:
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
-    """Return which slices have a name that a pattern finds."""
     name = trace.slices.name
     ids = ids_where(name, trace.strings, lambda text: pattern.search(text) is not None)
-    found: Bool = np.isin(name, ids)
-    return found
+    has_id: Bool = np.isin(name, ids)
+    return has_id
 
 
 def _together(trace: Trace, rows: Int64) -> Int64:
-    """Return the slices of each collective, a row each: the call, and the last part of it."""
+    """Return each collective's slices as a row: the call, and its last part."""
     slices = trace.slices
     if not len(rows):
         return np.zeros((0, 2), np.int64)
@@ -132,7 +125,7 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     group = np.array(
         [groups.setdefault((each.group, each.members, each.pair), len(groups)) for each in kinds]
     )[kind]
-    alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # without a number it is one by itself
+    alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # no number: on its own
     keys, code = np.unique(np.stack([group, seq, alone]), axis=1, return_inverse=True)
     code, count = code.reshape(-1), keys.shape[1]
     order = np.lexsort((slices.start_ns[rows], code))
@@ -143,16 +136,16 @@ def _together(trace: Trace, rows: Int64) -> Int64:
 
 
 def _called_by(trace: Trace, host: Int64) -> Int64:
-    """Return the slice around each host row that names the collective; the row itself without."""
+    """Return each host row's enclosing slice that names the collective, or the row itself."""
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     if len(slices.args.rest):
-        told = trace.strings.ids_with(f'"{COLLECTIVE}"')
-        marked = np.isin(slices.args.rest, told) & ~slices.on_device
+        ids = trace.strings.ids_with(f'"{COLLECTIVE}"')
+        marked = np.isin(slices.args.rest, ids) & ~slices.on_device
     if not marked.any():
         marked = _named(trace, BACKEND_COLLECTIVE) & ~slices.on_device
-    found = around(slices.parent, host, marked, itself=True)
-    return np.where(found == NO_SLICE, host, found)
+    callers = around(slices.parent, host, marked, itself=True)
+    return np.where(callers == NO_SLICE, host, callers)
 
 
 def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:
@@ -164,8 +157,8 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
     numbers = slices.args.dense(NUMBER, len(slices), NO_NUMBER)
     seq = numbers[first]
     if len(host):
-        known = host != NO_SLICE
-        seq = np.where((seq == NO_NUMBER) & known, numbers[np.where(known, host, 0)], seq)
+        has_host = host != NO_SLICE
+        seq = np.where((seq == NO_NUMBER) & has_host, numbers[np.where(has_host, host, 0)], seq)
     ended_ns = np.maximum(slices.ends_of(last), slices.ends_of(first))
     return Collectives(
         kinds,
@@ -181,7 +174,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
 
 
 class _Told:
-    """Reads the arguments of collectives, each distinct set of them once."""
+    """Parses the arguments of collectives, each distinct set once."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -198,12 +191,12 @@ class _Told:
         is_module = slices.kind == SliceKind.MODULE
         self._module = nearest(slices.parent, is_module) if is_module.any() else None
         self._groups = {
-            str(each.get("pg_name", "")): each for each in _group_config(trace.info.user)
+            str(config.get("pg_name", "")): config for config in _group_config(trace.info.user)
         }
         self._pairs: dict[int, dict[str, Any]] = {}
 
     def kinds(self, row: Int64, host: Int64) -> tuple[tuple[Kind, ...], NDArray[np.int32]]:
-        """Return the kinds of some collectives, each a slice called by one of the host."""
+        """Return the kinds of some collectives, each called by a slice of ``host``."""
         if not len(row):
             return (), np.zeros(0, np.int32)
         slices = self._trace.slices
@@ -222,8 +215,8 @@ class _Told:
         ]  # fmt: skip
         first, which = distinct_rows(keys)
         codes: dict[Kind, int] = {}
-        found = np.stack([column[first].astype(np.int64) for column in keys], axis=1)
-        code = [codes.setdefault(self._read(key), len(codes)) for key in found.tolist()]
+        distinct_keys = np.stack([column[first].astype(np.int64) for column in keys], axis=1)
+        code = [codes.setdefault(self._read(key), len(codes)) for key in distinct_keys.tolist()]
         return tuple(codes), np.array(code, np.int32)[which]
 
     def _read(self, key: list[int]) -> Kind:
@@ -264,27 +257,29 @@ class _Told:
 def _group_config(user: Any) -> list[dict[str, Any]]:
     distributed = user.get("distributedInfo")
     groups = distributed.get("pg_config") if isinstance(distributed, dict) else None
-    return [each for each in groups if isinstance(each, dict)] if isinstance(groups, list) else []
+    return (
+        [group for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
+    )
 
 
 def _input_size(pairs: dict[str, Any]) -> tuple[int, str]:
-    """Return the elements and the type of the first tensor that a call was given, as recorded."""
+    """Return the element count and type of a call's first recorded tensor."""
     dims, types = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
     if isinstance(dims, list) and isinstance(types, list):
         for shape, dtype in zip(dims, types, strict=False):
             if not isinstance(shape, list) or not shape or not isinstance(dtype, str):
                 continue
-            if dtype and all(type(each) is int for each in shape):
+            if dtype and all(type(length) is int for length in shape):
                 return math.prod(shape), dtype.removeprefix("c10::")
     return NO_NUMBER, ""
 
 
-def _ranks(told: Any) -> tuple[int, ...]:
-    """Return the ranks that a list, or the text of one, names; none where it is cut off."""
-    if isinstance(told, str):
-        if not re.fullmatch(r"\s*\[[\d,\s]*\]\s*", told):
+def _ranks(ranks: Any) -> tuple[int, ...]:
+    """Return the ranks in a list, or in the text of one; none if it is cut off."""
+    if isinstance(ranks, str):
+        if not re.fullmatch(r"\s*\[[\d,\s]*\]\s*", ranks):
             return ()
-        told = [int(each) for each in re.findall(r"\d+", told)]
-    if isinstance(told, list) and all(type(each) is int for each in told):
-        return tuple(sorted(told))
+        ranks = [int(rank) for rank in re.findall(r"\d+", ranks)]
+    if isinstance(ranks, list) and all(type(rank) is int for rank in ranks):
+        return tuple(sorted(ranks))
     return ()

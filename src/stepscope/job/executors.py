@@ -18,9 +18,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
@@ -30,20 +31,15 @@ from stepscope.job.summary import RankSummary, summarize
 from stepscope.job.work import StepRows, StepWork
 from stepscope.trace.plain import unpacked
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import BinaryIO
-
 SMALL_BYTES = 8 << 20
 """A job whose files are smaller than this is read here: processes would take longer to start."""
 
-_IN_FLIGHT = 64  # tasks of Ray that are waited for at a time
+_IN_FLIGHT = 64  # concurrent tasks of Ray
 
 
 def reduced_by(
     executor: Any, paths: Sequence[str], progress: Callable[[int, int], None] | None = None
 ) -> Iterator[RankSummary]:
-    """Yield the summary of every path, in order."""
     tell = progress or (lambda _done, _all: None)
     for done, summary in enumerate(_mapped(executor, paths), 1):
         tell(done, len(paths))
@@ -92,7 +88,7 @@ def _size(path: str) -> int:
     here = Path(path)
     try:
         if here.is_dir():
-            return sum(each.stat().st_size for each in here.iterdir())
+            return sum(entry.stat().st_size for entry in here.iterdir())
         return here.stat().st_size
     except OSError:
         return 0
@@ -120,7 +116,7 @@ def _processes(paths: Sequence[str], workers: int) -> Iterator[RankSummary]:
 
 
 def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) -> None:
-    """Have one process reduce path after path; one that dies costs its path only."""
+    """Have one process reduce path after path; if it dies, only its current path is lost."""
     child: subprocess.Popen[bytes] | None = None
     while (at := jobs.get()) is not None:
         child = child if child is not None and child.poll() is None else _child()
@@ -139,7 +135,7 @@ def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) 
 
 
 def _child() -> subprocess.Popen[bytes]:
-    """Start a process that imports the same Stepscope; one thread, so that n use n cores."""
+    """Start a process that imports the same Stepscope, with one thread."""
     source = str(Path(__file__).parents[2])
     threads = dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     code = (
@@ -160,7 +156,7 @@ def _send(pipe: BinaryIO | Any, path: str) -> None:
 
 
 def _receive(pipe: BinaryIO | Any) -> RankSummary:
-    """Read a summary, with its length before it; ValueError when the process has ended."""
+    """Read a summary after its length; ValueError if the process has ended."""
     data = pipe.read(int(pipe.readline()))
     summary: RankSummary = unpacked(data, (RankSummary, Kind, Overlap, StepWork, StepRows))
     return summary

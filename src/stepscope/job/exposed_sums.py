@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.intervals import Intervals, union
+from stepscope.job.collectives import Collectives
 from stepscope.job.work import busy_host
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.job.collectives import Collectives
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import Bool, Int64, Trace
 
 
 class Overlap(NamedTuple):
-    """Some communication of a rank, in ns; unions of intervals."""
+    """Communication of a rank in ns, as unions of intervals."""
 
-    device: str  # "host" for what no kernel does
-    group: str  # "" where no group is named, ALL for the sum
+    device: str  # "host" for communication without a kernel
+    group: str  # "" for an unnamed group, ALL for the sum
     module: str  # ALL for all modules of the group
     calls: int
     communication_ns: int
-    overlap_ns: int  # beside compute
+    overlap_ns: int  # hidden by compute
 
     @property
     def exposed_ns(self) -> int:
-        """Return the time without compute."""
         return self.communication_ns - self.overlap_ns
 
 
@@ -38,7 +34,7 @@ HOST = "host"
 
 
 class _Place(NamedTuple):
-    """A device, or the host: its collectives, and when it computes."""
+    """A device or the host: its collectives, and when it computes."""
 
     device: str
     start_ns: Int64
@@ -47,14 +43,14 @@ class _Place(NamedTuple):
     compute: Intervals
 
 
-def overlaps(trace: Trace, found: Collectives) -> tuple[tuple[Overlap, ...], Intervals]:
-    """Return the sums of each device, group and module, and when communication is exposed."""
+def overlaps(trace: Trace, collectives: Collectives) -> tuple[tuple[Overlap, ...], Intervals]:
+    """Return the sums by device, group and module, and when communication is exposed."""
     rows: list[Overlap] = []
     exposed: list[Intervals] = []
-    for place in _places(trace, found):
+    for place in _places(trace, collectives):
         whole = np.ones(len(place.which), np.bool_)
         rows.append(_overlap(place, ALL, ALL, whole))
-        kinds = [found.kinds[i] for i in found.kind[place.which].tolist()]
+        kinds = [collectives.kinds[i] for i in collectives.kind[place.which].tolist()]
         groups = np.array([kind.group for kind in kinds], object)
         modules = np.array([kind.module for kind in kinds], object)
         for group in dict.fromkeys(groups):
@@ -67,32 +63,34 @@ def overlaps(trace: Trace, found: Collectives) -> tuple[tuple[Overlap, ...], Int
     if not exposed:
         return (), union(np.zeros(0, np.int64), np.zeros(0, np.int64))
     every = union(
-        np.concatenate([each.start_ns for each in exposed]),
-        np.concatenate([each.end_ns for each in exposed]),
+        np.concatenate([intervals.start_ns for intervals in exposed]),
+        np.concatenate([intervals.end_ns for intervals in exposed]),
     )
     return tuple(rows), every
 
 
-def _places(trace: Trace, found: Collectives) -> Iterator[_Place]:
+def _places(trace: Trace, collectives: Collectives) -> Iterator[_Place]:
     """Yield each device that communicates, or the host."""
-    if not len(found):
+    if not len(collectives):
         return
-    if not found.on_device:
+    if not collectives.on_device:
         communicates = np.zeros(len(trace.slices), np.bool_)
-        communicates[found.row] = True
-        communicates[found.host_row] = True
-        every = np.arange(len(found))
+        communicates[collectives.row] = True
+        communicates[collectives.host_row] = True
+        every = np.arange(len(collectives))
         busy = busy_host(trace, communicates)
-        yield _Place(HOST, found.start_ns, found.end_ns, every, busy)
+        yield _Place(HOST, collectives.start_ns, collectives.end_ns, every, busy)
         return
     work = device_work(trace)
     device_of = np.full(len(trace.slices), -1, np.int64)
     device_of[work.rows] = work.device
     for i, device in enumerate(work.devices):
-        which = np.flatnonzero(device_of[found.row] == i)
+        which = np.flatnonzero(device_of[collectives.row] == i)
         if len(which):
             compute = work.busy((work.device == i) & (work.kind == WorkKind.COMPUTE))
-            yield _Place(device, found.start_ns[which], found.end_ns[which], which, compute)
+            yield _Place(
+                device, collectives.start_ns[which], collectives.end_ns[which], which, compute
+            )
 
 
 def _overlap(place: _Place, group: str, module: str, which: Bool) -> Overlap:
@@ -102,7 +100,7 @@ def _overlap(place: _Place, group: str, module: str, which: Bool) -> Overlap:
 
 
 def _less(talk: Intervals, compute: Intervals) -> Intervals:
-    """Return the time of one that the other does not cover."""
+    """Return the time of ``talk`` that ``compute`` does not cover."""
     if not len(talk):
         return talk
     free = compute.gaps(int(talk.start_ns[0]), int(talk.end_ns[-1]))

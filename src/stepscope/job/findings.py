@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.steps.unit import WHOLE_RUN, unit_words
 from stepscope.job.arrivals import group_words, of_several
 from stepscope.job.hangs import hang_table
-from stepscope.job.late import stragglers
-from stepscope.job.why import reasons
+from stepscope.job.late import Straggler, stragglers
+from stepscope.job.meetings import Meetings
+from stepscope.job.model import Job
+from stepscope.job.why import Reason, reasons
 from stepscope.units import count_text, duration_text, percent_text, size_text
-
-if TYPE_CHECKING:
-    from stepscope.job.late import Straggler
-    from stepscope.job.meetings import Meetings
-    from stepscope.job.model import Job
-    from stepscope.job.why import Reason
 
 LEAST_COMMUNICATION = 0.15
 """Of a step, spent on transfers during which nothing runs."""
@@ -60,38 +54,39 @@ _FIX = "open this rank's own report beside another rank's, at the steps named ab
 
 
 def find_job_problems(job: Job) -> list[Finding]:
-    """Return what is wrong with a job, the most expensive first."""
-    found = [*_hangs(job), *_stragglers(job), *_communication(job)]
-    return sorted(found, key=lambda each: (_ORDER.get(each.id, len(_ORDER)), -each.share))
+    problems = [*_hangs(job), *_stragglers(job), *_communication(job)]
+    return sorted(
+        problems, key=lambda problem: (_ORDER.get(problem.id, len(_ORDER)), -problem.share)
+    )
 
 
 def explained(job: Job) -> list[tuple[Straggler, list[Reason]]]:
-    """Return the late ranks with the reasons.
+    """Return the stragglers with the reasons.
 
-    A rank that is late now and then is one only if something of its own explains it: a machine
-    that was busy for a while makes any rank late.
+    A rank that is late now and then counts only if its own work explains it: a busy machine makes
+    any rank late.
     """
-    found = []
-    for each in stragglers(job):
-        why = reasons(job, each.rank, each.steps, each.delay_ns)
-        often = len(each.steps) >= OFTEN * each.of_steps
-        if each.is_persistent or each.every > 1 or often or (why and why[0].is_own):
-            found.append((each, why))
-    return found
+    late = []
+    for straggler in stragglers(job):
+        why = reasons(job, straggler.rank, straggler.steps, straggler.delay_ns)
+        often = len(straggler.steps) >= OFTEN * straggler.of_steps
+        if straggler.is_persistent or straggler.every > 1 or often or (why and why[0].is_own):
+            late.append((straggler, why))
+    return late
 
 
 def _stragglers(job: Job) -> list[Finding]:
     late = explained(job)
-    found = [_straggler(job, *each) for each in late[:MOST_STRAGGLERS]]
-    host = _late_host(job, [each for each, _ in late])
-    return [host, *found] if host is not None else found
+    findings = [_straggler(job, *pair) for pair in late[:MOST_STRAGGLERS]]
+    host = _late_host(job, [straggler for straggler, _ in late])
+    return [host, *findings] if host is not None else findings
 
 
 def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
     step_ns = job.typical_step_ns
     what = why[0].what if why else "the traces do not show why"
     at = f" at {why[0].place}" if why and why[0].place else ""
-    others = [each.text for each in why[1:3] if each.what != what]
+    others = [other_reason.text for other_reason in why[1:3] if other_reason.what != what]
     reason = f" Why: {why[0].text}." if why else " Nothing in its trace explains the difference."
     also = f" Also: {'; '.join(others)}." if others else ""
     where = f" (host {late.host})" if late.host and len(set(job.hosts)) > 1 else ""
@@ -124,13 +119,15 @@ def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
 
 
 def _late_host(job: Job, late: list[Straggler]) -> Finding | None:
-    """Return the host all of whose ranks are late, where there are other hosts."""
-    hosts = {each.host for each in late if each.host and each.is_persistent}
-    ranks = {each.rank for each in late}
+    """Return the host whose ranks are all late, if there are other hosts."""
+    hosts = {straggler.host for straggler in late if straggler.host and straggler.is_persistent}
+    ranks = {straggler.rank for straggler in late}
     for host in sorted(hosts):
         mine = [int(n) for n, of in zip(job.number, job.hosts, strict=True) if of == host]
         if len(mine) > 1 and len(mine) < len(job) and ranks.issuperset(mine):
-            delay = float(np.mean([each.delay_ns for each in late if each.host == host]))
+            delay = float(
+                np.mean([straggler.delay_ns for straggler in late if straggler.host == host])
+            )
             share = delay / max(job.typical_step_ns, 1.0)
             return Finding(
                 id="slow-host",
@@ -149,24 +146,24 @@ def _late_host(job: Job, late: list[Straggler]) -> Finding | None:
 
 
 def _communication(job: Job) -> list[Finding]:
-    """Return the collective that takes most of a step, all ranks there, while nothing else runs."""
-    found = of_several(job.meetings)
+    """Return the collective with most of a step's exposed time when all ranks are there."""
+    meetings = of_several(job.meetings)
     step_ns = job.typical_step_ns
     steady = job.steps[job.steady]
-    found = found.take(np.isin(found.step, steady)) if len(found) else found
-    if not len(found) or not step_ns:
+    meetings = meetings.take(np.isin(meetings.step, steady)) if len(meetings) else meetings
+    if not len(meetings) or not step_ns:
         return []
-    spent = transfer_ns(found)
-    sums = np.bincount(found.kind[found.meeting], spent, len(found.kinds))
+    spent = transfer_ns(meetings)
+    sums = np.bincount(meetings.kind[meetings.meeting], spent, len(meetings.kinds))
     by_kind = sums / (len(job) * max(len(steady), 1))
     share = float(by_kind.sum()) / step_ns
     if share < LEAST_COMMUNICATION:
         return []
-    worst = found.kinds[int(by_kind.argmax())]
+    worst = meetings.kinds[int(by_kind.argmax())]
     most = float(by_kind.max())
     size = f" of {size_text(worst.bytes)}" if worst.bytes > 0 else ""
     group = group_words(worst.group, worst.members)
-    calls = int((found.kind == by_kind.argmax()).sum()) / max(len(steady), 1)
+    calls = int((meetings.kind == by_kind.argmax()).sum()) / max(len(steady), 1)
     return [
         Finding(
             id="communication",
@@ -187,11 +184,11 @@ def _communication(job: Job) -> list[Finding]:
     ]
 
 
-def transfer_ns(found: Meetings) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return of each row's wait what came after the last arrival: no rank is to blame for it."""
-    last = np.maximum.reduceat(found.arrived_ns, found.first[:-1])[found.meeting]
-    after = np.maximum(found.done_ns - last, 0)
-    return np.minimum(found.waited_ns.astype(np.float64), after)
+def transfer_ns(meetings: Meetings) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return each row's wait after the last arrival, which no rank is to blame for."""
+    last = np.maximum.reduceat(meetings.arrived_ns, meetings.first[:-1])[meetings.meeting]
+    after = np.maximum(meetings.done_ns - last, 0)
+    return np.minimum(meetings.waited_ns.astype(np.float64), after)
 
 
 def _hangs(job: Job) -> list[Finding]:

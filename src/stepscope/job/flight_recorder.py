@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.errors import StepscopeError, TraceReadError
 from stepscope.trace.plain_pickle import PlainPickleError, plain_unpickled
 from stepscope.trace.regular_file import read_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from os import PathLike
 
 _LIMIT_BYTES = 512 << 20
 _RANK = re.compile(r"(\d+)$")
@@ -27,23 +25,21 @@ _RANK = re.compile(r"(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One collective of a rank's dump."""
-
     group: str
     number: int
     name: str
     state: str  # scheduled, started, completed
-    place: str  # the innermost frame of the program
+    place: str  # the innermost frame outside torch
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What one rank's flight recorder held."""
+    """The contents of one rank's flight recorder."""
 
     path: str
     rank: int
     calls: tuple[Call, ...]
-    groups: dict[str, tuple[int, ...]]  # the ranks of each process group, where the dump tells
+    groups: dict[str, tuple[int, ...]]  # the ranks of each process group, if the dump has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +55,24 @@ class Stuck:
 
 
 def read_dump(path: str | PathLike[str], rank: int | None = None) -> Dump:
-    """Read one rank's dump; its rank is in its name unless it is given."""
+    """Read one rank's dump; the rank is taken from the file's name unless given."""
     place = Path(path)
     try:
         data = read_regular(place, _LIMIT_BYTES)
     except OSError as error:
         raise TraceReadError(place, f"cannot be read: {error.strerror}") from None
-    told = _loaded(place, data)
-    entries = told.get("entries") if isinstance(told, dict) else told
+    dump = _loaded(place, data)
+    entries = dump.get("entries") if isinstance(dump, dict) else dump
     if not isinstance(entries, list):
         raise TraceReadError(place, "is not a flight-recorder dump: it has no list of entries")
     if rank is None:
-        number = told.get("rank") if isinstance(told, dict) else None
-        found = _RANK.search(place.stem) or _RANK.search(place.name)
-        if not isinstance(number, int) and found is None:
+        number = dump.get("rank") if isinstance(dump, dict) else None
+        match = _RANK.search(place.stem) or _RANK.search(place.name)
+        if not isinstance(number, int) and match is None:
             raise StepscopeError(f"{place}: its name does not contain a rank; pass rank=N")
-        rank = number if isinstance(number, int) else int(found[1]) if found else 0
-    calls = [_call(each) for each in entries if isinstance(each, dict)]
-    return Dump(str(place), rank, tuple(each for each in calls if each), _groups(told))
+        rank = number if isinstance(number, int) else int(match[1]) if match else 0
+    calls = [_call(entry) for entry in entries if isinstance(entry, dict)]
+    return Dump(str(place), rank, tuple(entry for entry in calls if entry), _groups(dump))
 
 
 def stuck_in_dumps(dumps: Iterable[Dump]) -> list[Stuck]:
@@ -92,24 +88,24 @@ def stuck_in_dumps(dumps: Iterable[Dump]) -> list[Stuck]:
             seen = reached.setdefault(call.group, {})
             seen[dump.rank] = max(seen.get(dump.rank, -1), call.number)
             calls.setdefault((call.group, call.number), {})[dump.rank] = call
-    known = {dump.rank for dump in dumps}
-    found = []
+    recorded = {dump.rank for dump in dumps}
+    stuck = []
     for group, seen in reached.items():
-        of_group = (ranks_of.get(group) or known) & known
+        of_group = (ranks_of.get(group) or recorded) & recorded
         for number in sorted(n for g, n in calls if g == group):
             here = calls[group, number]
             waiting = [rank for rank, call in here.items() if call.state != "completed"]
             absent = [rank for rank in of_group - set(here) if seen.get(rank, -1) < number]
             if waiting and absent:
                 call = here[min(waiting)]
-                found.append(
+                stuck.append(
                     Stuck(
                         call.name, group, number, tuple(sorted(waiting)), tuple(sorted(absent)),
                         call.place,
                     )
                 )  # fmt: skip
                 break
-    return found
+    return stuck
 
 
 def _loaded(path: Path, data: bytes) -> Any:
@@ -137,12 +133,12 @@ def _call(entry: dict[str, Any]) -> Call | None:
 
 
 def _text(value: Any) -> str:
-    """Return a text or a number as text; a list in a pickle may have itself in it."""
+    """Return a text or a number as text; a list in a pickle may contain itself."""
     return str(value) if isinstance(value, str | int) else ""
 
 
 def _frame(frames: Any) -> str:
-    """Return the innermost frame that is not torch's own."""
+    """Return the innermost frame outside torch."""
     for frame in frames if isinstance(frames, list) else ():
         if isinstance(frame, dict):
             file = _text(frame.get("filename", ""))
@@ -152,13 +148,13 @@ def _frame(frames: Any) -> str:
     return ""
 
 
-def _groups(told: Any) -> dict[str, tuple[int, ...]]:
-    config = told.get("pg_config") if isinstance(told, dict) else None
-    found = {}
+def _groups(configs: Any) -> dict[str, tuple[int, ...]]:
+    config = configs.get("pg_config") if isinstance(configs, dict) else None
+    groups = {}
     for name, group in config.items() if isinstance(config, dict) else ():
         ranks = group.get("ranks") if isinstance(group, dict) else None
         if isinstance(ranks, str):
-            ranks = [int(each) for each in re.findall(r"\d+", ranks)]
-        if isinstance(ranks, list) and all(isinstance(each, int) for each in ranks):
-            found[_text(name)] = tuple(ranks)
-    return found
+            ranks = [int(rank) for rank in re.findall(r"\d+", ranks)]
+        if isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks):
+            groups[_text(name)] = tuple(ranks)
+    return groups

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Bool, Int64
+from stepscope.job.model import Job
+from stepscope.trace.model import Bool, Int64
 
 _SHORTEST_NS = 1_000_000
 """A rank that was recorded for less time after the others had arrived may just have been next."""
@@ -20,40 +17,38 @@ _SHORTEST_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class HangTable(Table):
-    """One row per collective that did not end, in the order of time."""
-
     collective: tuple[str, ...]
     group: tuple[str, ...]
     number: Int64
     step: Int64
     waiting: tuple[str, ...]  # ranks that arrived, as text: "0, 1, 3"
-    never_arrived: tuple[str, ...]  # ranks of the group that were recorded, but did not arrive
-    waited_ns: Int64  # by the first that arrived, until the recording stopped
-    last_reached: tuple[str, ...]  # what the ranks that never arrived had reached last
+    never_arrived: tuple[str, ...]  # recorded ranks of the group that did not arrive
+    waited_ns: Int64  # from the first arrival to the end of the recording
+    last_reached: tuple[str, ...]  # the last collective of the ranks that never arrived
 
 
 def hang_table(job: Job) -> HangTable:
-    """Return the collectives at which ranks wait for others that never came."""
-    found = job.meetings
+    """Return the collectives at which ranks wait for ranks that never arrived."""
+    meetings = job.meetings
     place = {int(number): i for i, number in enumerate(job.number)}
     ends = _ends(job)
     rows = []
     for i in np.flatnonzero(_unfinished(job)).tolist():
-        kind = found.kinds[found.kind[i]]
-        here = found.rows(i)
-        arrived = {int(rank) for rank in found.rank[here]}
-        # Without a list of members only a group of all ranks can be missing one.
-        members = {place[each] for each in kind.members if each in place}
+        kind = meetings.kinds[meetings.kind[i]]
+        here = meetings.rows(i)
+        arrived = {int(rank) for rank in meetings.rank[here]}
+        # Without a list of members, only the group of all ranks is known to miss one.
+        members = {place[member] for member in kind.members if member in place}
         members = members or (set(place.values()) if not kind.group else arrived)
-        came = int(found.arrived_ns[here].min())
+        came = int(meetings.arrived_ns[here].min())
         absent = sorted(rank for rank in members - arrived if ends[rank] - came > _SHORTEST_NS)
         if not absent:
             continue
         until = max(int(ends[rank]) for rank in arrived)
         rows.append(
             (
-                kind.name, group_words(kind.group, kind.members), int(found.number[i]),
-                int(found.step[i]), _list(job, sorted(arrived)), _list(job, absent),
+                kind.name, group_words(kind.group, kind.members), int(meetings.number[i]),
+                int(meetings.step[i]), _list(job, sorted(arrived)), _list(job, absent),
                 max(until - came, 0), "; ".join(_last(job, rank) for rank in absent[:4]),
             )
         )  # fmt: skip
@@ -66,11 +61,11 @@ def hang_table(job: Job) -> HangTable:
 
 
 def _unfinished(job: Job) -> Bool:
-    """Return the meetings that were not done for a rank when its recording stopped."""
-    found = job.meetings
-    if not len(found):
+    """Return the meetings that were incomplete for a rank when its recording stopped."""
+    meetings = job.meetings
+    if not len(meetings):
         return np.zeros(0, np.bool_)
-    found_open: Bool = np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
+    found_open: Bool = np.add.reduceat(meetings.is_open.astype(np.int64), meetings.first[:-1]) > 0
     return found_open
 
 
@@ -86,14 +81,14 @@ def _list(job: Job, places: list[int]) -> str:
 
 
 def _last(job: Job, rank: int) -> str:
-    """Return what a rank had reached last, in words."""
-    found = job.meetings
-    mine = np.flatnonzero(found.rank == rank)
+    """Describe the last collective that a rank reached."""
+    meetings = job.meetings
+    mine = np.flatnonzero(meetings.rank == rank)
     number = int(job.number[rank])
     if not len(mine):
         return f"rank {number} reached no collective"
-    row = int(mine[found.arrived_ns[mine].argmax()])
-    i = int(np.searchsorted(found.first, row, side="right")) - 1
-    kind = found.kinds[found.kind[i]]
+    row = int(mine[meetings.arrived_ns[mine].argmax()])
+    i = int(np.searchsorted(meetings.first, row, side="right")) - 1
+    kind = meetings.kinds[meetings.kind[i]]
     group = group_words(kind.group, kind.members)
-    return f"rank {number} reached {kind.name} {int(found.number[i])} of group {group} last"
+    return f"rank {number} reached {kind.name} {int(meetings.number[i])} of group {group} last"

@@ -7,21 +7,18 @@ more than the others, all wait for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Float64, Int64
+from stepscope.job.model import Job
+from stepscope.trace.model import Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)
 class ImbalanceTable(Table):
-    """One row per process group of several ranks, the most uneven first; own work of a step."""
+    """One row per process group, the most uneven first; times are own work in a step."""
 
     group: tuple[str, ...]
     ranks: Int64
@@ -30,11 +27,11 @@ class ImbalanceTable(Table):
     least_ns: Int64
     most_rank: Int64
     least_rank: Int64
-    imbalance: Float64  # the most over the mean, less 1: what evening out would save
+    imbalance: Float64  # maximum over mean, less 1: what a balanced load would save
 
 
 def imbalance_table(job: Job) -> ImbalanceTable:
-    """Return how uneven the work of each group's ranks is."""
+    """Return the imbalance of work between the ranks of each group."""
     steady = job.own_ns[:, job.steady] if len(job.steps) else np.zeros((len(job), 0))
     own = np.array([np.nanmean(row) if np.isfinite(row).any() else np.nan for row in steady])
     groups: dict[tuple[int, ...], str] = {tuple(job.number.tolist()): "all ranks"}
@@ -44,7 +41,7 @@ def imbalance_table(job: Job) -> ImbalanceTable:
     place = {int(number): i for i, number in enumerate(job.number)}
     rows = []
     for members, words in groups.items():
-        at = np.array([place[each] for each in members if each in place], np.int64)
+        at = np.array([place[member] for member in members if member in place], np.int64)
         at = at[np.isfinite(own[at])] if len(at) else at
         if len(at) < 2:
             continue

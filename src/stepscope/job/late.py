@@ -8,16 +8,12 @@ beyond what ranks differ by anyway, and beyond the residual of the clocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.job.arrivals import lateness, of_several
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Float64, Int64
-
+from stepscope.job.model import Job
+from stepscope.trace.model import Float64, Int64
 
 LEAST_SHARE = 0.05
 """A rank that delays a step by less of it is not worth a word."""
@@ -27,10 +23,10 @@ LEAST_PASSING_SHARE = 0.2
 
 _CERTAIN = 4.0  # standard errors
 _FEWEST_STEPS = 4
-_MOST_STEPS = 0.5  # of the steps: the rank is late in more, and persistent
-_OUTLIER = 6.0  # times the spread of what ranks differ by
+_MOST_STEPS = 0.5  # share of steps above which a rank is persistently late
+_OUTLIER = 6.0  # in spreads of the differences between ranks
 _FEWEST_TIMES = 2
-_MOSTLY_MINE = 0.6  # of the late steps are this rank's: else it is noise that hits everybody
+_MOSTLY_MINE = 0.6  # share of late steps that one rank must cause: otherwise it is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +36,12 @@ class Straggler:
     rank: int
     host: str
     is_persistent: bool
-    delay_ns: float  # beyond the median rank: in an average step, or in the steps concerned
+    delay_ns: float  # behind the median rank: in an average step, or in the late steps
     share: float  # of a step
-    steps: tuple[int, ...]  # of the job: those in which it is late
+    steps: tuple[int, ...]  # the job's steps in which it is late
     of_steps: int  # how many were looked at
-    every: int  # it is late in every n-th step; 0 without such an order
-    saves_ns: float  # of an average step, if it were like the median rank
+    every: int  # n if every n-th step is late, else 0
+    saves_ns: float  # what an average step saves if it equals the median rank
 
     @property
     def words(self) -> str:
@@ -56,27 +52,26 @@ class Straggler:
 
 
 def step_delays(job: Job) -> Float64:
-    """Return by how many ns each rank (row) delays each of the job's steps (column)."""
-    found = of_several(job.meetings)
+    """Return the delay in ns that each rank (row) causes in each step (column)."""
+    meetings = of_several(job.meetings)
     delays = np.zeros((len(job), len(job.steps)))
     if not len(job.steps):
         return delays
-    if not len(found):  # ranks that never meet are compared by how long they take
+    if not len(meetings):  # ranks without meetings are compared by duration
         own = np.nan_to_num(job.own_ns)
         return np.maximum(own - _middle(own), 0)
-    late = lateness(found)
-    step = found.step[found.meeting]
+    late = lateness(meetings)
+    step = meetings.step[meetings.meeting]
     at = np.minimum(np.searchsorted(job.steps, step), len(job.steps) - 1)
     inside = job.steps[at] == step
-    # A rank is as late as it has become by then: what it loses and makes good is no delay.
+    # Time that a rank loses and makes up before the meeting is no delay.
     gained = np.where(late.gained_ns > job.residual_ns, late.gained_ns, 0)
-    cell = found.rank[inside].astype(np.int64) * len(job.steps) + at[inside]
+    cell = meetings.rank[inside].astype(np.int64) * len(job.steps) + at[inside]
     sums = np.bincount(cell, gained[inside], delays.size).astype(np.float64)
     return sums.reshape(delays.shape)
 
 
 def stragglers(job: Job) -> list[Straggler]:
-    """Return the ranks that make the others wait, the worst first."""
     steady = np.flatnonzero(job.steady)
     if len(job) < 2 or not len(steady):
         return []
@@ -84,19 +79,19 @@ def stragglers(job: Job) -> list[Straggler]:
     step_ns = np.nanmedian(job.step_ns[:, steady], axis=0)
     typical_ns = max(job.typical_step_ns, 1.0)
     beyond = delays - _middle(delays)
-    found = []
+    late = []
     for rank in np.argsort(-delays.mean(axis=1), kind="stable")[: _worth_a_look(job)].tolist():
-        told = _persistent(job, beyond, rank, typical_ns) or _passing(
+        pattern = _persistent(job, beyond, rank, typical_ns) or _passing(
             job, beyond, rank, typical_ns, step_ns
         )
-        if told is None:
+        if pattern is None:
             continue
-        is_persistent, which = told
+        is_persistent, which = pattern
         numbers = tuple(job.steps[steady[which]].tolist())
         mean_ns = float(beyond[rank].mean() if is_persistent else beyond[rank, which].mean())
         saved = mean_ns * len(which) / len(steady)
         saved = _saved(beyond, rank) if is_persistent else saved
-        found.append(
+        late.append(
             Straggler(
                 rank=int(job.number[rank]),
                 host=job.hosts[rank],
@@ -109,15 +104,15 @@ def stragglers(job: Job) -> list[Straggler]:
                 saves_ns=saved,
             )
         )
-    return sorted(found, key=lambda each: -each.saves_ns)
+    return sorted(late, key=lambda one: -one.saves_ns)
 
 
 def _worth_a_look(job: Job) -> int:
-    return max(len(job) // 2, 1)  # the median rank is the measure: at most half can be late
+    return max(len(job) // 2, 1)  # the median is the reference: at most half can be late
 
 
 def _middle(delays: Float64) -> Float64:
-    """Return the delay of the median rank in each step; of two, the smaller."""
+    """Return the median rank's delay in each step; the lower one of two."""
     middle: Float64 = np.sort(delays, axis=0)[(len(delays) - 1) // 2]
     return middle
 
@@ -132,7 +127,7 @@ def _persistent(
     which = np.flatnonzero(own > least)
     if mean < least or len(which) < _MOST_STEPS * len(own):
         return None
-    if len(own) < _FEWEST_STEPS:  # nothing to learn the noise from but the other ranks
+    if len(own) < _FEWEST_STEPS:  # too few steps: the other ranks define the noise
         usual = float(np.max(others.mean(axis=1))) if len(others) else 0.0
         return (True, which) if mean > 3 * usual else None
     middle = float(np.median(own))
@@ -156,7 +151,7 @@ def _passing(
     which = np.flatnonzero(late[rank] & alike[rank])
     if len(which) < _MOSTLY_MINE * (late & alike).any(axis=0).sum():
         return None
-    # The job was slower in those steps, too: else nobody had to wait.
+    # The job must be slower in those steps, too: otherwise nobody waited.
     others = np.setdiff1d(np.arange(beyond.shape[1]), which)
     if len(others) and np.median(step_ns[which]) < np.median(step_ns[others]) + least / 2:
         return None
@@ -164,7 +159,7 @@ def _passing(
 
 
 def _saved(beyond: Float64, rank: int) -> float:
-    """Return by how much an average step is shorter without the rank: the next one counts then."""
+    """Return how much shorter an average step is without the rank: the next one counts then."""
     if len(beyond) < 2:
         return 0.0
     next_ns = np.delete(beyond, rank, axis=0).max(axis=0)
@@ -172,7 +167,7 @@ def _saved(beyond: Float64, rank: int) -> float:
 
 
 def _period(which: Int64) -> int:
-    """Return n where the steps are every n-th one, as far as can be seen; else 0."""
+    """Return n if the steps are every n-th one, else 0."""
     if len(which) < 3:
         return 0
     apart = np.diff(which)

@@ -7,23 +7,18 @@ marked its steps. The table is long: a row for each rank of each meeting, ordere
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.job.collectives import NO_NUMBER
+from stepscope.job.collectives import NO_NUMBER, Kind
+from stepscope.job.summary import RankSummary
+from stepscope.trace.model import Bool, Int64
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.job.collectives import Kind
-    from stepscope.job.summary import RankSummary
-    from stepscope.trace.model import Bool, Int64
-
-    Int32 = NDArray[np.int32]
+Int32 = NDArray[np.int32]
 
 _PAIRS = frozenset({"send", "recv", "sendrecv", "send_recv", "isend", "irecv"})
 _IN_STEP_BITS = 24
@@ -33,47 +28,43 @@ NO_STEP = -1
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """All meetings, by the time of the first arrival; the rows of meeting i are first[i] on."""
+    """All meetings by first arrival; the rows of meeting i begin at first[i]."""
 
     kinds: tuple[Kind, ...]
     kind: Int32  # of each meeting: index of ``kinds``
-    number: Int64  # the sequence number; without, which one of its name and step it is
+    number: Int64  # the sequence number, else the index among those of its name and step
     step: Int64  # the job's step that it is in, NO_STEP without
     first: Int64  # its first row; one more value at the end
     rank: Int32  # of each row: index of the job's ranks
     arrived_ns: Int64  # of each row, on the job's clock
     done_ns: Int64
-    waited_ns: NDArray[np.float32]  # until it was done nothing else ran for so long
-    is_open: Bool  # it was not done when the recording stopped
+    waited_ns: NDArray[np.float32]  # how long nothing else ran before it was done
+    is_open: Bool  # unfinished when the recording stopped
 
     def __len__(self) -> int:
-        """Return the number of meetings."""
         return len(self.kind)
 
     @property
     def count(self) -> Int64:
-        """Return how many ranks were seen at each."""
+        """Return how many ranks each meeting has."""
         return np.diff(self.first)
 
     @property
     def meeting(self) -> Int64:
-        """Return the meeting of each row."""
         return np.repeat(np.arange(len(self)), self.count)
 
     def rows(self, meeting: int) -> slice:
-        """Return the rows of one meeting."""
         return slice(int(self.first[meeting]), int(self.first[meeting + 1]))
 
     def members(self, meeting: int) -> tuple[int, ...]:
-        """Return the global ranks of a meeting's group; () where no trace says."""
+        """Return the global ranks of a meeting's group; () if no trace tells."""
         return self.kinds[int(self.kind[meeting])].members
 
     def on_clock(self, arrived_ns: Int64, done_ns: Int64) -> Meetings:
-        """Return the same with other times."""
+        """Return the meetings with other times."""
         return replace(self, arrived_ns=arrived_ns, done_ns=done_ns)
 
     def take(self, which: Bool) -> Meetings:
-        """Return some meetings."""
         rows = np.repeat(which, self.count)
         first = np.concatenate([[0], np.cumsum(self.count[which])])
         return replace(
@@ -91,10 +82,10 @@ class Meetings:
 
 
 def job_steps(ranks: Sequence[RankSummary]) -> list[Int64]:
-    """Return the job's number of each rank's steps.
+    """Return the job's step number of each rank's steps.
 
-    Numbers that the program gave count as they are. Steps that were recognised are numbered by each
-    rank for itself: they are shifted so that the same collective is in the same step.
+    Numbers given by the program are kept. Recognised steps are numbered per rank, and shifted so
+    that the same collective is in the same step.
     """
     numbers = [_own_numbers(rank) for rank in ranks]
     if not ranks:
@@ -119,12 +110,12 @@ def _own_numbers(rank: RankSummary) -> Int64:
 
 def _steps_of_calls(rank: RankSummary) -> list[tuple[tuple[str, int], int]]:
     """Return the step of each collective that has a sequence number."""
-    known = np.flatnonzero((rank.seq != NO_NUMBER) & (rank.step >= 0))[:2000]
+    numbered = np.flatnonzero((rank.seq != NO_NUMBER) & (rank.step >= 0))[:2000]
     kinds = rank.kinds
     return [
         ((kinds[kind].group, seq), step)
         for kind, seq, step in zip(
-            rank.kind[known].tolist(), rank.seq[known].tolist(), rank.step[known].tolist(),
+            rank.kind[numbered].tolist(), rank.seq[numbered].tolist(), rank.step[numbered].tolist(),
             strict=True,
         )
     ]  # fmt: skip
@@ -133,18 +124,18 @@ def _steps_of_calls(rank: RankSummary) -> list[tuple[tuple[str, int], int]]:
 def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
     """Match the collectives of all ranks; times are the ranks' own, as Unix time.
 
-    The rows are taken out of the summaries: of many ranks, they would be there twice.
+    The rows move out of the summaries: with many ranks, two copies would not fit in memory.
     """
     groups: dict[tuple[object, ...], int] = {}
     kinds: dict[Kind, int] = {}
-    found = _Rows(sum(len(rank.kind) for rank in ranks))
+    collected = _Rows(sum(len(rank.kind) for rank in ranks))
     for i, rank in enumerate(ranks):
-        kept = np.array([each.name not in _PAIRS for each in rank.kinds], np.bool_)
-        rows = np.flatnonzero(kept[rank.kind]) if len(kept) else np.zeros(0, np.int64)
-        code = np.array([kinds.setdefault(each, len(kinds)) for each in rank.kinds], np.int32)
+        is_matched = np.array([kind.name not in _PAIRS for kind in rank.kinds], np.bool_)
+        rows = np.flatnonzero(is_matched[rank.kind]) if len(is_matched) else np.zeros(0, np.int64)
+        code = np.array([kinds.setdefault(kind, len(kinds)) for kind in rank.kinds], np.int32)
         if len(rows):
             group, number = _numbered(rank, rows, groups)
-            found.add(
+            collected.add(
                 group=group,
                 number=number,
                 rank=i,
@@ -156,7 +147,7 @@ def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
                 is_open=rank.is_open[rows],
             )
         _take_rows(rank)
-    return _long(tuple(kinds), found)
+    return _long(tuple(kinds), collected)
 
 
 _TYPES: dict[str, type[np.generic]] = {
@@ -166,9 +157,9 @@ _TYPES: dict[str, type[np.generic]] = {
 
 
 class _Rows:
-    """The collectives of rank after rank, in columns that are made once and taken one by one.
+    """The collectives of all ranks as columns, each built once and taken once.
 
-    A thousand ranks have millions: parts that are joined later would be there twice.
+    A thousand ranks have millions of rows; joining parts would hold them twice.
     """
 
     def __init__(self, most: int) -> None:
@@ -190,13 +181,13 @@ class _Rows:
         return self._columns[name][: self._count]
 
     def taken(self, name: str, rows: Int64) -> NDArray[Any]:
-        """Return some rows of a column, which is gone then."""
+        """Return some rows of a column and drop the column."""
         column: NDArray[Any] = self._columns.pop(name)[rows]
         return column
 
 
 def _take_rows(rank: RankSummary) -> None:
-    """Empty the columns of a summary that are in the meetings now."""
+    """Empty the columns of a summary that the meetings contain now."""
     rank.arrived_ns = rank.done_ns = rank.seq = np.zeros(0, np.int64)
     rank.kind = rank.step = np.zeros(0, np.int32)
     rank.waited_ns, rank.is_open = np.zeros(0, np.float32), np.zeros(0, np.bool_)
@@ -214,7 +205,7 @@ def _none() -> Meetings:
 def _numbered(
     rank: RankSummary, rows: Int64, groups: dict[tuple[object, ...], int]
 ) -> tuple[Int64, Int64]:
-    """Return the group of each row, and its number there."""
+    """Return the group of each row, and its sequence number in the group."""
     seq = rank.seq[rows]
     has_seq = seq != NO_NUMBER
     numbered = [groups.setdefault((kind.group, kind.members), len(groups)) for kind in rank.kinds]
@@ -232,7 +223,7 @@ def _numbered(
 
 
 def _ordinal(key: Int64) -> Int64:
-    """Return how many rows before each have the same key."""
+    """Return for each row how many earlier ones have the same key."""
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
@@ -242,13 +233,13 @@ def _ordinal(key: Int64) -> Int64:
     return ordinal
 
 
-def _long(kinds: tuple[Kind, ...], found: _Rows) -> Meetings:
-    """Order the rows by meeting, and meetings by time."""
-    if not len(found):
+def _long(kinds: tuple[Kind, ...], collected: _Rows) -> Meetings:
+    """Order the rows by meeting, and the meetings by time."""
+    if not len(collected):
         return _none()
-    order, new = _by_meeting(found)
+    order, new = _by_meeting(collected)
     first = np.flatnonzero(new)
-    began = np.minimum.reduceat(found["arrived"][order], first)
+    began = np.minimum.reduceat(collected["arrived"][order], first)
     by_time = np.argsort(began, kind="stable")
     count = np.diff(np.append(first, len(order)))
     heads = order[first[by_time]]
@@ -257,33 +248,33 @@ def _long(kinds: tuple[Kind, ...], found: _Rows) -> Meetings:
     rows += np.arange(len(order))
     rows = order[rows]
     del order, new
-    number = found.taken("number", heads)
+    number = collected.taken("number", heads)
     return Meetings(
         kinds,
-        found.taken("kind", heads),
+        collected.taken("kind", heads),
         np.where(number >> _IN_STEP_BITS, number & _IN_STEP, number),
-        found.taken("step", heads),
+        collected.taken("step", heads),
         starts,
-        found.taken("rank", rows),
-        found.taken("arrived", rows),
-        found.taken("done", rows),
-        found.taken("waited", rows),
-        found.taken("is_open", rows),
+        collected.taken("rank", rows),
+        collected.taken("arrived", rows),
+        collected.taken("done", rows),
+        collected.taken("waited", rows),
+        collected.taken("is_open", rows),
     )
 
 
-def _by_meeting(found: _Rows) -> tuple[Int64, Bool]:
-    """Return the rows by meeting and rank, and which begin a new meeting."""
+def _by_meeting(rows: _Rows) -> tuple[Int64, Bool]:
+    """Return the rows by meeting and rank, and which of them begin a meeting."""
     # The rows are in the order of ranks, and stay so within a meeting: the sort is stable.
-    order = np.lexsort((found["number"], found["group"]))
-    same = _repeats(found["group"][order])
-    same &= _repeats(found["number"][order])
-    once = ~(same & _repeats(found["rank"][order]))  # a second one with the same number is left out
+    order = np.lexsort((rows["number"], rows["group"]))
+    same = _repeats(rows["group"][order])
+    same &= _repeats(rows["number"][order])
+    once = ~(same & _repeats(rows["rank"][order]))  # duplicates of a number are left out
     return order[once], ~same[once]
 
 
 def _repeats(values: NDArray[Any]) -> Bool:
-    """Return which values are that of the row before."""
-    found = np.zeros(len(values), np.bool_)
-    np.equal(values[1:], values[:-1], out=found[1:])
-    return found
+    """Return which values equal their predecessor."""
+    is_repeat = np.zeros(len(values), np.bool_)
+    np.equal(values[1:], values[:-1], out=is_repeat[1:])
+    return is_repeat

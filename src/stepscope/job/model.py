@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,15 +19,9 @@ from stepscope.job.clocks import Clocks, aligned
 from stepscope.job.executors import reduced_by
 from stepscope.job.meetings import Meetings, job_steps, matched
 from stepscope.job.names import rank_files
+from stepscope.job.summary import RankSummary
+from stepscope.trace.model import Bool, Float64, Int64
 from stepscope.trace.store import is_stored_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from os import PathLike
-
-    from stepscope.job.summary import RankSummary
-    from stepscope.trace.model import Bool, Float64, Int64
-
 
 _APART_NS = 60_000_000_000
 """Recordings of one run overlap, or nearly: clocks of hosts are not a minute off."""
@@ -34,7 +30,7 @@ _NOT_A_RANK = "does not state a rank, nor does its name"
 
 
 class LeftOut(NamedTuple):
-    """A file that is not in the job, and why."""
+    """A file that the job does not use, and why."""
 
     path: str
     rank: int | None
@@ -48,11 +44,11 @@ class Job:
     folder: str
     ranks: tuple[RankSummary, ...]  # ascending
     left_out: tuple[LeftOut, ...]
-    missing: tuple[int, ...]  # ranks of the world of which there is no usable file
+    missing: tuple[int, ...]  # ranks without a usable file
     world_size: int
     meetings: Meetings  # on the job's clock
     clocks: Clocks
-    step_numbers: tuple[Int64, ...]  # of each rank's steps: the job's
+    step_numbers: tuple[Int64, ...]  # the job's number of each rank's steps
 
     def __len__(self) -> int:
         """Return the number of ranks."""
@@ -91,13 +87,13 @@ class Job:
 
     def by_step(self, column: Callable[[RankSummary], Any]) -> Float64:
         """Return a figure of each rank (row) and step (column), NaN where it has none."""
-        found = np.full((len(self), len(self.steps)), np.nan)
+        figures = np.full((len(self), len(self.steps)), np.nan)
         for i, (rank, own) in enumerate(zip(self.ranks, self.step_numbers, strict=True)):
             at = np.searchsorted(self.steps, own)
             at = np.minimum(at, max(len(self.steps) - 1, 0))
-            known = self.steps[at] == own if len(self.steps) else np.zeros(len(own), np.bool_)
-            found[i, at[known]] = np.asarray(column(rank), np.float64)[known]
-        return found
+            is_step = self.steps[at] == own if len(self.steps) else np.zeros(len(own), np.bool_)
+            figures[i, at[is_step]] = np.asarray(column(rank), np.float64)[is_step]
+        return figures
 
     @cached_property
     def step_ns(self) -> Float64:
@@ -114,9 +110,9 @@ class Job:
         """Return which steps show how the job runs once it has started, for most ranks."""
         if not len(self.steps):
             return np.zeros(0, np.bool_)
-        told = self.by_step(lambda rank: rank.work.is_steady)  # type: ignore[union-attr]
-        found: Bool = np.nanmean(told, axis=0) >= 0.5
-        return found if found.any() else np.ones(len(found), np.bool_)
+        shares = self.by_step(lambda rank: rank.work.is_steady)  # type: ignore[union-attr]
+        is_steady: Bool = np.nanmean(shares, axis=0) >= 0.5
+        return is_steady if is_steady.any() else np.ones(len(is_steady), np.bool_)
 
     @cached_property
     def typical_step_ns(self) -> float:
@@ -162,7 +158,7 @@ def open_job(
 
 
 def job_of(folder: str, summaries: Iterable[RankSummary]) -> Job:
-    """Return the job that some summaries are of."""
+    """Return the job of some summaries."""
     used, left_out = _usable(list(summaries))
     if not used:
         first = left_out[0] if left_out else LeftOut("", None, "there is nothing")
@@ -174,41 +170,47 @@ def job_of(folder: str, summaries: Iterable[RankSummary]) -> Job:
     present = {rank.rank for rank in used}
     missing = tuple(number for number in range(world) if number not in present)
     steps = job_steps(used)
-    found = matched(used, steps)
+    meetings = matched(used, steps)
     hosts = [rank.host for rank in used]
-    clocks = aligned(found, hosts)
+    clocks = aligned(meetings, hosts)
     if clocks.is_aligned:
-        found = found.on_clock(
-            clocks.corrected(found.rank, found.arrived_ns),
-            clocks.corrected(found.rank, found.done_ns),
+        meetings = meetings.on_clock(
+            clocks.corrected(meetings.rank, meetings.arrived_ns),
+            clocks.corrected(meetings.rank, meetings.done_ns),
         )
-    return Job(folder, tuple(used), tuple(left_out), missing, world, found, clocks, tuple(steps))
+    return Job(folder, tuple(used), tuple(left_out), missing, world, meetings, clocks, tuple(steps))
 
 
-def _usable(found: list[RankSummary]) -> tuple[list[RankSummary], list[LeftOut]]:
-    """Return the ranks of the run that most files are of, and the rest with the reason."""
-    left_out = [LeftOut(each.path, each.rank, each.problem) for each in found if each.problem]
-    kept = [each for each in found if not each.problem]
-    unknown = [each for each in kept if each.rank is None]
-    if len(kept) == 1 and unknown:
-        kept[0].rank, unknown = 0, []
-    left_out += [LeftOut(each.path, None, _NOT_A_RANK) for each in unknown if each.work]
-    kept = [each for each in kept if each.rank is not None]
-    for told in (_of_other_run, _of_other_world, _of_other_time):
-        others = told(kept)
-        left_out += [LeftOut(each.path, each.rank, reason) for each, reason in others]
-        strangers = {each.path for each, _ in others}
-        kept = [each for each in kept if each.path not in strangers]
+def _usable(summaries: list[RankSummary]) -> tuple[list[RankSummary], list[LeftOut]]:
+    """Return the ranks of the most common run, and the other files with the reason."""
+    left_out = [
+        LeftOut(summary.path, summary.rank, summary.problem)
+        for summary in summaries
+        if summary.problem
+    ]
+    usable = [summary for summary in summaries if not summary.problem]
+    unknown = [summary for summary in usable if summary.rank is None]
+    if len(usable) == 1 and unknown:
+        usable[0].rank, unknown = 0, []
+    left_out += [LeftOut(summary.path, None, _NOT_A_RANK) for summary in unknown if summary.work]
+    usable = [summary for summary in usable if summary.rank is not None]
+    for rule in (_of_other_run, _of_other_world, _of_other_time):
+        others = rule(usable)
+        left_out += [LeftOut(summary.path, summary.rank, reason) for summary, reason in others]
+        strangers = {summary.path for summary, _ in others}
+        usable = [summary for summary in usable if summary.path not in strangers]
     by_rank: dict[int, list[RankSummary]] = {}
-    for each in kept:
-        assert each.rank is not None
-        by_rank.setdefault(each.rank, []).append(each)
+    for summary in usable:
+        assert summary.rank is not None
+        by_rank.setdefault(summary.rank, []).append(summary)
     used = []
     for number in sorted(by_rank):
-        first, *again = sorted(by_rank[number], key=lambda each: (each.rank_by_name, -each.events))
+        first, *again = sorted(
+            by_rank[number], key=lambda summary: (summary.rank_by_name, -summary.events)
+        )
         used.append(first)
         same = f"is another trace of rank {number}: {Path(first.path).name} is used"
-        left_out += [LeftOut(each.path, number, same) for each in again]
+        left_out += [LeftOut(summary.path, number, same) for summary in again]
     return used, left_out
 
 
@@ -217,34 +219,37 @@ def _most(values: Iterable[Any]) -> Any:
     return count.most_common(1)[0][0] if count else None
 
 
-def _of_other_run(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
-    usual = _most(each.run for each in found if each.run)
+def _of_other_run(summaries: list[RankSummary]) -> list[tuple[RankSummary, str]]:
+    usual = _most(summary.run for summary in summaries if summary.run)
     return [
-        (each, f"is from another run: {each.run!r}; most are from {usual!r}")
-        for each in found
-        if each.run and each.run != usual
+        (summary, f"is from another run: {summary.run!r}; most are from {usual!r}")
+        for summary in summaries
+        if summary.run and summary.run != usual
     ]
 
 
-def _of_other_world(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
-    usual = _most(each.world_size for each in found if each.world_size)
+def _of_other_world(summaries: list[RankSummary]) -> list[tuple[RankSummary, str]]:
+    usual = _most(summary.world_size for summary in summaries if summary.world_size)
     return [
-        (each, f"is from another run: its world has {each.world_size} ranks, the others' {usual}")
-        for each in found
-        if each.world_size and each.world_size != usual
+        (
+            summary,
+            f"is from another run: its world has {summary.world_size} ranks, the others' {usual}",
+        )
+        for summary in summaries
+        if summary.world_size and summary.world_size != usual
     ]
 
 
-def _of_other_time(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
-    """Return the files that were recorded while most others were not."""
-    if len(found) < 3:
+def _of_other_time(summaries: list[RankSummary]) -> list[tuple[RankSummary, str]]:
+    """Return the files that do not overlap in time with most others."""
+    if len(summaries) < 3:
         return []
-    start = np.array([each.start_ns + each.wall_offset_ns for each in found])
-    end = np.array([each.end_ns + each.wall_offset_ns for each in found])
+    start = np.array([summary.start_ns + summary.wall_offset_ns for summary in summaries])
+    end = np.array([summary.end_ns + summary.wall_offset_ns for summary in summaries])
     usual_start, usual_end = int(np.median(start)), int(np.median(end))
     apart = np.maximum(start - usual_end, usual_start - end)
     return [
-        (each, f"is from another run: it was recorded {apart_s:.0f} s apart from the others")
-        for each, apart_s in zip(found, (apart / 1e9).tolist(), strict=True)
+        (summary, f"is from another run: it was recorded {apart_s:.0f} s apart from the others")
+        for summary, apart_s in zip(summaries, (apart / 1e9).tolist(), strict=True)
         if apart_s * 1e9 > _APART_NS
     ]

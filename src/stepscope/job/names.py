@@ -18,12 +18,12 @@ _NEVER = frozenset({"meta.json", "stream.json", "package.json", "__pycache__", "
 
 
 def rank_in_name(path: str) -> int | None:
-    """Return the rank that a file's name tells, else its folder's; None without."""
+    """Return the rank in a file's name, else in its folder's, else None."""
     here = Path(path)
     for name in (here.name, here.parent.name):
-        found = _RANK.search(name)
-        if found:
-            return int(found[1])
+        match = _RANK.search(name)
+        if match:
+            return int(match[1])
     stem = here.name
     for suffix in (".gz", ".json", ".pb", TRACE_SUFFIX, ".trace", ".pt"):
         stem = stem.removesuffix(suffix)
@@ -32,22 +32,22 @@ def rank_in_name(path: str) -> int | None:
 
 
 def rank_files(folder: Path) -> list[Path]:
-    """Return the traces in a folder and some folders below, by name; numbers in order."""
-    found: list[Path] = []
+    """Return the traces in a folder and its subfolders in natural order."""
+    files: list[Path] = []
     waiting = [(folder, 0)]
     while waiting:
         here, depth = waiting.pop()
         for path in entries_of(here):
-            if path.name.startswith(".") or path.name in _NEVER or len(found) >= MAX_FILES:
+            if path.name.startswith(".") or path.name in _NEVER or len(files) >= MAX_FILES:
                 continue
             if path.is_dir():
                 if path.name.endswith(TRACE_SUFFIX):
-                    found.append(path)
+                    files.append(path)
                 elif depth < MAX_DEPTH and not is_stored_trace(path):
                     waiting.append((path, depth + 1))
             elif path.name.lower().endswith(_SUFFIXES) and path.is_file():
-                found.append(path)
-    return sorted(found, key=lambda path: _natural(str(path)))
+                files.append(path)
+    return sorted(files, key=lambda path: _natural(str(path)))
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

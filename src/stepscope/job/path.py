@@ -5,25 +5,22 @@ as long as it is. Only what is on it makes the step shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.table import Table
-
-if TYPE_CHECKING:
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Int64
+from stepscope.job.model import Job
+from stepscope.trace.model import Int64
 
 WORK = "own work"
 
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath(Table):
-    """One row per piece of the path, in the order of time; the pieces follow each other."""
+    """One row per segment of the path; segments follow each other in time."""
 
     rank: Int64
-    what: tuple[str, ...]  # WORK, or the collective that is under way
+    what: tuple[str, ...]  # WORK, or the collective in progress
     start_ns: Int64  # on the job's clock
     duration_ns: Int64
 
@@ -38,37 +35,39 @@ class CriticalPath(Table):
 
 
 def critical_path(job: Job, step: int | None = None) -> CriticalPath:
-    """Return the path of one of the job's steps; without a number, of the most usual one."""
+    """Return the critical path of a step, by default of the most typical one."""
     if step is None:
         step = _usual_step(job)
-    found = job.meetings.take(job.meetings.step == step)
-    if not len(found):
+    meetings = job.meetings.take(job.meetings.step == step)
+    if not len(meetings):
         nothing = np.zeros(0, np.int64)
         return CriticalPath(nothing, (), nothing, nothing)
-    last_row = _last_rows(found.arrived_ns, found.meeting, found.first)
-    waits = [np.flatnonzero((found.rank == i) & (found.waited_ns > 0)) for i in range(len(job))]
-    waits = [rows[np.argsort(found.done_ns[rows], kind="stable")] for rows in waits]
-    at = int(found.done_ns.argmax())
-    rank, time = int(found.rank[at]), int(found.done_ns[at])
-    begin = _step_begin(job, step, int(found.arrived_ns.min()))
+    last_row = _last_rows(meetings.arrived_ns, meetings.meeting, meetings.first)
+    waits = [
+        np.flatnonzero((meetings.rank == i) & (meetings.waited_ns > 0)) for i in range(len(job))
+    ]
+    waits = [rows[np.argsort(meetings.done_ns[rows], kind="stable")] for rows in waits]
+    at = int(meetings.done_ns.argmax())
+    rank, time = int(meetings.rank[at]), int(meetings.done_ns[at])
+    begin = _step_begin(job, step, int(meetings.arrived_ns.min()))
     pieces: list[tuple[int, str, int, int]] = []
-    while time > begin and len(pieces) < 4 * len(found.rank) + 4:
+    while time > begin and len(pieces) < 4 * len(meetings.rank) + 4:
         rows = waits[rank]
-        before = int(np.searchsorted(found.done_ns[rows], time, side="right")) - 1
+        before = int(np.searchsorted(meetings.done_ns[rows], time, side="right")) - 1
         if before < 0:
             pieces.append((rank, WORK, begin, time))
             break
         row = int(rows[before])
         waits[rank] = rows[:before]
-        done = int(found.done_ns[row])
+        done = int(meetings.done_ns[row])
         if time > done:
             pieces.append((rank, WORK, done, time))
-        late = int(last_row[found.meeting[row]])
-        arrived = min(int(found.arrived_ns[late]), done)
-        name = found.kinds[found.kind[found.meeting[row]]].name
+        late = int(last_row[meetings.meeting[row]])
+        arrived = min(int(meetings.arrived_ns[late]), done)
+        name = meetings.kinds[meetings.kind[meetings.meeting[row]]].name
         if done > arrived:
-            pieces.append((int(found.rank[late]), name, arrived, done))
-        rank, time = int(found.rank[late]), arrived
+            pieces.append((int(meetings.rank[late]), name, arrived, done))
+        rank, time = int(meetings.rank[late]), arrived
     pieces.reverse()
     numbers = np.array([(rank, begin, end) for rank, _, begin, end in pieces], np.int64)
     numbers = numbers.reshape(-1, 3)

@@ -9,18 +9,14 @@ give the recorded times again; with some durations changed, they tell what the j
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
-
-if TYPE_CHECKING:
-    from stepscope.job.meetings import Meetings
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Bool, Int64
-
+from stepscope.job.meetings import Meetings
+from stepscope.job.model import Job
+from stepscope.trace.model import Bool, Int64
 
 MOST_POINTS = 400_000
 """Of a job with more, some of the steady steps are replayed: they are alike."""
@@ -28,7 +24,7 @@ MOST_POINTS = 400_000
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """How long a step would take."""
+    """A hypothetical step time."""
 
     what: str
     step_ns: float  # as recorded
@@ -37,25 +33,23 @@ class WhatIf:
 
     @property
     def saves_ns(self) -> float:
-        """Return by how much a step would be shorter."""
         return self.step_ns - self.then_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """The points of all ranks, rank after rank, each in the order of time."""
+    """The points of all ranks, rank after rank, each in order of time."""
 
     first: Int64  # of each rank: its first point; one more value at the end
     meeting: Int64  # of each point
-    is_wait: Bool  # it waits for the meeting's end; else it arrives
-    own_ns: Int64  # work since the point before
+    is_wait: Bool  # the point waits for the meeting's end; otherwise it is an arrival
+    own_ns: Int64  # work since the previous point
     lag_ns: Int64  # of a wait: from the last arrival to the end, for this rank
-    begin_ns: Int64  # of each rank: when its first point was
-    arrivals: Int64  # of each meeting: how many arrive
+    begin_ns: Int64  # the time of each rank's first point
+    arrivals: Int64  # the number of arrivals at each meeting
     steps: int
 
     def __len__(self) -> int:
-        """Return the number of points."""
         return len(self.meeting)
 
 
@@ -66,7 +60,7 @@ def what_if(
     communication_is_free: bool = False,
     kernel_twice_as_fast: str | None = None,
 ) -> WhatIf:
-    """Return how long a step would take if one thing were different."""
+    """Return how long a step would take with one change at a time."""
     chains = chains_of(job)
     names = [rank_is_median is not None, communication_is_free, kernel_twice_as_fast is not None]
     if sum(names) != 1:
@@ -93,28 +87,30 @@ def what_if(
 
 def chains_of(job: Job) -> Chains:
     """Return the chains of some steady steps, as recorded."""
-    found, steps = _some_steps(job)
-    arrived, done = found.arrived_ns, found.done_ns
-    waits = np.flatnonzero(found.waited_ns > 0)
+    meetings, steps = _some_steps(job)
+    arrived, done = meetings.arrived_ns, meetings.done_ns
+    waits = np.flatnonzero(meetings.waited_ns > 0)
     row = np.concatenate([np.arange(len(arrived)), waits])
     is_wait = np.arange(len(row)) >= len(arrived)
     time = np.where(is_wait, done[row], arrived[row])
-    rank = found.rank[row]
+    rank = meetings.rank[row]
     order = np.lexsort((is_wait, time, rank))
     row, is_wait, time, rank = row[order], is_wait[order], time[order], rank[order]
     same = np.concatenate([[False], rank[1:] == rank[:-1]])
     since = np.where(same, time - np.concatenate([[0], time[:-1]]), 0)
-    waited = np.where(is_wait, np.minimum(found.waited_ns[row].astype(np.int64), since), 0)
-    last = np.maximum.reduceat(arrived, found.first[:-1]) if len(found) else arrived
-    meeting = found.meeting[row]
+    waited = np.where(is_wait, np.minimum(meetings.waited_ns[row].astype(np.int64), since), 0)
+    last = np.maximum.reduceat(arrived, meetings.first[:-1]) if len(meetings) else arrived
+    meeting = meetings.meeting[row]
     lag = np.where(is_wait, np.maximum(time - last[meeting], 0), 0) if len(row) else time
     first = np.searchsorted(rank, np.arange(len(job) + 1))
     begin = np.where(first[:-1] < first[1:], np.append(time, 0)[first[:-1]], 0)
-    return Chains(first, meeting, is_wait, since - waited, lag, begin, found.count, max(steps, 1))
+    return Chains(
+        first, meeting, is_wait, since - waited, lag, begin, meetings.count, max(steps, 1)
+    )
 
 
 def replayed(chains: Chains) -> tuple[Int64, Int64]:
-    """Return when each point is reached, and when the last rank arrives at each meeting."""
+    """Return when each point is reached, and when each meeting's last rank arrives."""
     first = chains.first.tolist()
     meeting, is_wait = chains.meeting.tolist(), chains.is_wait.tolist()
     own, lag = chains.own_ns.tolist(), chains.lag_ns.tolist()
@@ -125,7 +121,7 @@ def replayed(chains: Chains) -> tuple[Int64, Int64]:
     parked: dict[int, list[int]] = {}
     ready = list(range(len(at)))
     while ready or parked:
-        if not ready:  # the recording has a circle: somebody has to go on
+        if not ready:  # the recording has a cycle, which one point must break
             blocked = min(parked)
             missing[blocked] = 0
             ready = parked.pop(blocked)
@@ -151,7 +147,7 @@ def replayed(chains: Chains) -> tuple[Int64, Int64]:
 
 
 def duration_ns(chains: Chains) -> int:
-    """Return from the first point to the last, replayed."""
+    """Return the replayed time from the first point to the last."""
     if not len(chains):
         return 0
     reached, _ = replayed(chains)
@@ -160,30 +156,30 @@ def duration_ns(chains: Chains) -> int:
 
 
 def _some_steps(job: Job) -> tuple[Meetings, int]:
-    """Return the meetings of as many steady steps, one after the other, as are not too many."""
-    found, steady = job.meetings, job.steps[job.steady]
-    inside = np.isin(found.step, steady)
+    """Return the meetings of consecutive steady steps, limited in number."""
+    meetings, steady = job.meetings, job.steps[job.steady]
+    inside = np.isin(meetings.step, steady)
     if not inside.any():
-        return found, 1
-    points = 2 * int(found.count[inside].sum())
+        return meetings, 1
+    points = 2 * int(meetings.count[inside].sum())
     if points > MOST_POINTS:
-        kept = max(len(steady) * MOST_POINTS // points, 1)
-        begin = (len(steady) - kept) // 2
-        steady = steady[begin : begin + kept]
-        inside = np.isin(found.step, steady)
-    return found.take(inside), len(steady)
+        steps_kept = max(len(steady) * MOST_POINTS // points, 1)
+        begin = (len(steady) - steps_kept) // 2
+        steady = steady[begin : begin + steps_kept]
+        inside = np.isin(meetings.step, steady)
+    return meetings.take(inside), len(steady)
 
 
 def _place_of(job: Job, rank: int) -> int:
     at = np.flatnonzero(job.number == rank)
     if not len(at):
-        known = ", ".join(map(str, job.number[:8].tolist()))
-        raise StepscopeError(f"the job has no rank {shown(rank)}; it has {known}, ...")
+        ranks = ", ".join(map(str, job.number[:8].tolist()))
+        raise StepscopeError(f"the job has no rank {shown(rank)}; it has {ranks}, ...")
     return int(at[0])
 
 
 def _median_rank(job: Job, chains: Chains, rank: int) -> Chains:
-    """Give a rank, before each point, the median of the others' work where that is less."""
+    """Replace a rank's work before each point by the others' median if that is less."""
     at = _place_of(job, rank)
     mine = slice(int(chains.first[at]), int(chains.first[at + 1]))
     key = chains.meeting * 2 + chains.is_wait
@@ -201,9 +197,9 @@ def _median_rank(job: Job, chains: Chains, rank: int) -> Chains:
 
 
 def _faster_kernel(job: Job, chains: Chains, name: str) -> Chains:
-    """Shorten each rank's work by half of what it spends on a kernel or operator."""
+    """Shorten each rank's work by half of its time in a kernel or operator."""
     changed = chains.own_ns.copy()
-    known = False
+    is_recorded = False
     for i, rank in enumerate(job.ranks):
         work = rank.work
         if work is None:
@@ -211,12 +207,12 @@ def _faster_kernel(job: Job, chains: Chains, name: str) -> Chains:
         steady = work.is_steady
         for table in (work.kernels, work.operators):
             if name in table.names:
-                known = True
+                is_recorded = True
                 spent = float(table.ns[table.names.index(name)][steady].sum())
                 share = spent / max(float(work.own_ns[steady].sum()), 1.0)
                 mine = slice(int(chains.first[i]), int(chains.first[i + 1]))
                 changed[mine] = (changed[mine] * max(1 - share / 2, 0)).astype(np.int64)
                 break
-    if not known:
+    if not is_recorded:
         raise StepscopeError(f"no rank spends much time on {shown(name)}; see the ranks' summaries")
     return replace(chains, own_ns=changed)

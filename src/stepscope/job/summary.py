@@ -8,43 +8,39 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import read_trace
-from stepscope.job.collectives import Kind, collectives
+from stepscope.job.collectives import Collectives, Kind, collectives
 from stepscope.job.exposed_sums import Overlap, overlaps
 from stepscope.job.names import rank_in_name
 from stepscope.job.work import StepWork, step_of, step_work
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.job.collectives import Collectives
-    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo
+from stepscope.trace.model import Bool, Int64, Trace, TraceInfo
 
 _CUT_OFF = "file ends early"
 
 
 @dataclass(slots=True)
 class RankSummary:
-    """What one file says; ``problem`` is empty when it can be used."""
+    """The reduced contents of one file; ``problem`` is empty if it can be used."""
 
     path: str
     problem: str = ""
     rank: int | None = None
-    rank_by_name: bool = False  # the file does not say; its name does
+    rank_by_name: bool = False  # the rank comes from the file's name
     world_size: int | None = None
     host: str = ""
     pid: int = 0
-    run: str = ""  # the same text in all ranks of a run; "" where the file does not say
+    run: str = ""  # equal in all ranks of a run; "" if unknown
     producer: str = ""
     events: int = 0
     lost: int = 0
-    is_ring: bool = False  # what is lost fell off: only the last of it was to be kept
+    is_ring: bool = False  # losses fell off a ring, as the user asked
     start_ns: int = 0  # on the rank's own clock
     end_ns: int = 0
     wall_offset_ns: int = 0
@@ -63,7 +59,6 @@ class RankSummary:
 
 
 def summarize(path: str) -> RankSummary:
-    """Read one file and reduce it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TraceReadWarning)
@@ -71,7 +66,7 @@ def summarize(path: str) -> RankSummary:
     except StepscopeError as error:
         reason = getattr(error, "reason", "") or str(error)
         return RankSummary(path, problem=reason, rank=rank_in_name(path), rank_by_name=True)
-    except Exception as error:  # one bad file must not end a job of a thousand
+    except Exception as error:  # one bad file must not fail a job of a thousand
         return RankSummary(
             path, problem=f"cannot be read: {type(error).__name__}: {error}",
             rank=rank_in_name(path), rank_by_name=True,
@@ -80,44 +75,53 @@ def summarize(path: str) -> RankSummary:
         with shared_analyses():
             return reduced(trace, path)
     except Exception as error:
-        told = _identity(trace.info, path)
-        told.problem = f"cannot be analysed: {type(error).__name__}: {error}"
-        return told
+        summary = _identity(trace.info, path)
+        summary.problem = f"cannot be analysed: {type(error).__name__}: {error}"
+        return summary
 
 
 def reduced(trace: Trace, path: str = "") -> RankSummary:
-    """Return the summary of a trace."""
-    told = _identity(trace.info, path)
-    told.events = len(trace)
+    summary = _identity(trace.info, path)
+    summary.events = len(trace)
     if trace.info.anomalies.get(_CUT_OFF):
-        told.problem = f"is truncated: the file ends early, after {len(trace):,} events"
-        return told
-    found = collectives(trace)
-    told.overlaps, exposed = overlaps(trace, found)
-    told.work = step_work(trace, exposed)
-    told.on_device = found.on_device
-    told.kinds, told.kind, told.seq = found.kinds, found.kind, found.seq
-    told.arrived_ns, told.done_ns, told.is_open = found.start_ns, found.end_ns, found.is_open
-    told.waited_ns = _waited_ns(found, exposed.start_ns, exposed.end_ns).astype(np.float32)
-    told.step = step_of(told.work, _called_ns(trace, found)).astype(np.int32)
-    return told
+        summary.problem = f"is truncated: the file ends early, after {len(trace):,} events"
+        return summary
+    its_collectives = collectives(trace)
+    summary.overlaps, exposed = overlaps(trace, its_collectives)
+    summary.work = step_work(trace, exposed)
+    summary.on_device = its_collectives.on_device
+    summary.kinds, summary.kind, summary.seq = (
+        its_collectives.kinds,
+        its_collectives.kind,
+        its_collectives.seq,
+    )
+    summary.arrived_ns, summary.done_ns, summary.is_open = (
+        its_collectives.start_ns,
+        its_collectives.end_ns,
+        its_collectives.is_open,
+    )
+    summary.waited_ns = _waited_ns(its_collectives, exposed.start_ns, exposed.end_ns).astype(
+        np.float32
+    )
+    summary.step = step_of(summary.work, _called_ns(trace, its_collectives)).astype(np.int32)
+    return summary
 
 
-def _called_ns(trace: Trace, found: Collectives) -> Int64:
-    """Return when the host called each: a device may be a step behind."""
-    known = found.host_row >= 0
-    rows = np.where(known, found.host_row, found.row)
-    return trace.slices.start_ns[rows] if len(rows) else found.start_ns
+def _called_ns(trace: Trace, collectives: Collectives) -> Int64:
+    """Return the time of each call on the host: a device may be a step behind."""
+    has_host = collectives.host_row >= 0
+    rows = np.where(has_host, collectives.host_row, collectives.row)
+    return trace.slices.start_ns[rows] if len(rows) else collectives.start_ns
 
 
-def _waited_ns(found: Collectives, start_ns: Int64, end_ns: Int64) -> Int64:
-    """Return how long nothing else ran until each was done; 0 where something did."""
-    if not len(start_ns) or not len(found):
-        return np.zeros(len(found), np.int64)
-    at = np.searchsorted(start_ns, found.end_ns, side="left") - 1
-    waits = (at >= 0) & (found.end_ns <= end_ns[at])
-    since = np.maximum(start_ns[at], found.start_ns)
-    return np.where(waits, np.maximum(found.end_ns - since, 0), 0)
+def _waited_ns(collectives: Collectives, start_ns: Int64, end_ns: Int64) -> Int64:
+    """Return how long nothing else ran until each was done; 0 if something did."""
+    if not len(start_ns) or not len(collectives):
+        return np.zeros(len(collectives), np.int64)
+    at = np.searchsorted(start_ns, collectives.end_ns, side="left") - 1
+    waits = (at >= 0) & (collectives.end_ns <= end_ns[at])
+    since = np.maximum(start_ns[at], collectives.start_ns)
+    return np.where(waits, np.maximum(collectives.end_ns - since, 0), 0)
 
 
 def _identity(info: TraceInfo, path: str) -> RankSummary:

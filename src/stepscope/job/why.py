@@ -7,38 +7,32 @@ too); the first one is the one that explains most of the delay, the specific bef
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.unit import WHOLE_RUN
+from stepscope.job.model import Job
+from stepscope.job.work import StepRows, StepWork
+from stepscope.trace.model import Float64, Int64
 from stepscope.trace.names import COLLECTION
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.job.model import Job
-    from stepscope.job.work import StepRows, StepWork
-    from stepscope.trace.model import Float64, Int64
-
 
 EXPLAINS = 0.3
 """A reason that makes up less of the delay is not named."""
 
 _OF_OPERATORS = tuple(cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
 _GENERAL = frozenset({*_OF_OPERATORS, Cause.OTHER.words, "own work", "device idle"})
-_GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
+_GENERAL_COUNTS = 0.5  # a general reason ranks lower unless it explains this much more
 _OF_MACHINE = frozenset({"contention", "slow-operators"})
 _MORE_CALLS = 1.05
-_CONTENTION = 0.25  # of the excess, waiting for a core: then the cores are the reason
-_MOST_PEERS = 64  # that a rank is compared with: enough for a median
+_CONTENTION = 0.25  # share of the excess: above it, waiting for cores is the reason
+_MOST_PEERS = 64  # enough for a median
 _IDS = {
     Cause.DATA_LOADING.words: "data-loading",
     Cause.COLLECTION.words: "garbage-collection",
@@ -55,40 +49,40 @@ _IDS = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a late rank spends more time on than the others."""
+    """An activity that a late rank spends more time on than the others."""
 
     id: str
     what: str  # in a few words: "garbage collection"
     text: str  # a sentence's end, with the numbers
-    own_ns: float  # a step, of the late rank
-    usual_ns: float  # a step, of the middle of the others
+    own_ns: float  # per step, on the late rank
+    usual_ns: float  # per step, on the median of the others
     place: str = ""  # the line: ``load (train.py:12)``
 
     @property
     def is_own(self) -> bool:
-        """Tell whether the rank itself does it: else its machine may have been busy."""
+        """Tell whether the rank itself causes it; otherwise its machine may have been busy."""
         return self.id not in _OF_MACHINE and self.what not in _GENERAL
 
     @property
     def excess_ns(self) -> float:
-        """Return how much more it is than for the others."""
+        """Return the extra time compared with the others."""
         return self.own_ns - self.usual_ns
 
 
 def reasons(job: Job, rank: int, steps: Sequence[int], delay_ns: float) -> list[Reason]:
-    """Return why a global rank was late in some of the job's steps, what explains most first."""
+    """Return why a global rank was late in some steps, the largest contribution first."""
     at = int(np.flatnonzero(job.number == rank)[0])
     wanted = np.array(steps, np.int64)
     beside = _Beside(job, at, wanted)
-    found = [
+    candidates = [
         *_collections(beside),
         *_operators(beside),
         *_kernels(beside),
         *_causes(beside),
     ]
     least = EXPLAINS * delay_ns
-    kept = [each for each in found if each.excess_ns >= least]
-    return sorted(kept, key=lambda each: -_weight(each))
+    large = [reason for reason in candidates if reason.excess_ns >= least]
+    return sorted(large, key=lambda reason: -_weight(reason))
 
 
 def _weight(reason: Reason) -> float:
@@ -97,7 +91,7 @@ def _weight(reason: Reason) -> float:
 
 
 class _Beside:
-    """One rank beside some others, in the same steps of the job."""
+    """A rank compared with others in the same steps of the job."""
 
     def __init__(self, job: Job, at: int, steps: Int64) -> None:
         self._job, self._steps = job, steps
@@ -105,7 +99,7 @@ class _Beside:
         peers = [i for i in range(len(job)) if i != at and job.ranks[i].work is not None]
         thin = max(len(peers) // _MOST_PEERS, 1)
         self.own = self._columns(at)
-        self.peers = [each for each in map(self._columns, peers[::thin]) if len(each[1])]
+        self.peers = [columns for columns in map(self._columns, peers[::thin]) if len(columns[1])]
 
     def _columns(self, at: int) -> tuple[StepWork, Int64]:
         work = self._job.ranks[at].work
@@ -113,21 +107,21 @@ class _Beside:
         return work, np.flatnonzero(np.isin(self._job.step_numbers[at], self._steps))
 
     def rows(self, table: Callable[[StepWork], StepRows]) -> dict[str, tuple[Float64, Float64]]:
-        """Return for each name that this rank has: ns and calls a step, its own and the usual."""
+        """Return ns and calls per step for each of the rank's names: its own, and the usual."""
         work, columns = self.own
         own = _means(table(work), columns)
-        peers = [_means(table(each), theirs) for each, theirs in self.peers]
+        peers = [_means(table(peer), theirs) for peer, theirs in self.peers]
         zero = np.zeros(2)
-        found = {}
+        figures = {}
         for name, mine in own.items():
             usual = np.median([each.get(name, zero) for each in peers] or [zero], axis=0)
-            found[name] = mine, usual
-        return found
+            figures[name] = mine, usual
+        return figures
 
     def column(self, values: Callable[[StepWork], NDArray[np.float32]]) -> tuple[float, float]:
-        """Return the mean of a figure over the steps: its own, and the median of the others."""
+        """Return a figure's mean over the steps: the rank's own, and the others' median."""
         work, columns = self.own
-        peers = [float(values(each)[theirs].mean()) for each, theirs in self.peers]
+        peers = [float(values(peer)[theirs].mean()) for peer, theirs in self.peers]
         own = float(values(work)[columns].mean()) if len(columns) else 0.0
         return own, float(np.median(peers)) if peers else 0.0
 
@@ -140,7 +134,7 @@ def _means(table: StepRows, columns: Int64) -> dict[str, Float64]:
 
 
 def _collections(beside: _Beside) -> list[Reason]:
-    """Garbage collection, as ranges where these were recorded."""
+    """Return extra garbage collection, if it was recorded as ranges."""
     rows = beside.rows(lambda work: work.operators)
     mine = [pair for name, pair in rows.items() if name.startswith(COLLECTION)]
     if not mine:
@@ -156,11 +150,11 @@ def _collections(beside: _Beside) -> list[Reason]:
 
 
 def _operators(beside: _Beside) -> list[Reason]:
-    found = beside.rows(lambda work: work.operators)
-    for_memory = {name: pair for name, pair in found.items() if _asks_for_memory(name)}
+    operators = beside.rows(lambda work: work.operators)
+    for_memory = {name: pair for name, pair in operators.items() if _asks_for_memory(name)}
     rows = {
         name: pair
-        for name, pair in found.items()
+        for name, pair in operators.items()
         if name not in for_memory and not name.startswith(COLLECTION)
     }
     lines = beside.rows(lambda work: work.lines)
@@ -177,7 +171,7 @@ def _asks_for_memory(name: str) -> bool:
 
 
 def _allocations(rows: dict[str, tuple[Float64, Float64]], per: str) -> list[Reason]:
-    """Memory that is asked for or given back: of the driver, or by operators that do only that."""
+    """Return extra allocation: by the driver, or by operators that do nothing else."""
     if not rows:
         return []
     own, usual = _sums(rows)
@@ -194,7 +188,7 @@ def _kernels(beside: _Beside) -> list[Reason]:
     rows = beside.rows(lambda work: work.kernels)
     same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
     own, usual = _sums(same)
-    found = _more_calls(rows, "kernels", beside.per)
+    more_calls = _more_calls(rows, "kernels", beside.per)
     if own > usual > 0:
         worst = _worst(same)
         mine, theirs = same[worst]
@@ -203,12 +197,14 @@ def _kernels(beside: _Beside) -> list[Reason]:
             f"{worst[:80]}: {duration_text(mine[0])}{beside.per}, the others "
             f"{duration_text(theirs[0])}"
         )
-        found.append(Reason("slow-kernels", "slower kernels for the same work", text, own, usual))
-    return found
+        more_calls.append(
+            Reason("slow-kernels", "slower kernels for the same work", text, own, usual)
+        )
+    return more_calls
 
 
 def _worst(rows: dict[str, tuple[Float64, Float64]]) -> str:
-    """Return what takes the most longer than on the others."""
+    """Return the name with the largest excess."""
     return max(rows, key=lambda name: rows[name][0][0] - rows[name][1][0])
 
 
@@ -234,25 +230,25 @@ def _more_calls(
 
 
 def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]], place: str) -> list[Reason]:
-    """The same operators take longer: the cores are busy, or slow."""
+    """Return operators that take longer than on other ranks: cores are busy, or slow."""
     same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
     own, usual = _sums(same)
     ready, usually_ready = beside.column(lambda work: work.ready_ns)
     waits = ready - usually_ready
-    found = []
+    slower = []
     if own > usual > 0:
         excess = own - usual
         worst = _worst(same)
         text = f"the same operators take {own / usual:.2f} times as long, most of all {worst[:80]}"
         if waits >= _CONTENTION * excess:
             text += f"; its thread waits {duration_text(ready)}{beside.per} for a core"
-            found.append(Reason("contention", "other work on its cores", text, own, usual))
+            slower.append(Reason("contention", "other work on its cores", text, own, usual))
         else:
-            found.append(Reason("slow-operators", "slower operators", text, own, usual, place))
+            slower.append(Reason("slow-operators", "slower operators", text, own, usual, place))
     if waits > 0:
         text = f"its thread waits {duration_text(ready)}{beside.per} for a core that others use"
-        found.append(Reason("contention", "other work on its cores", text, ready, usually_ready))
-    return found
+        slower.append(Reason("contention", "other work on its cores", text, ready, usually_ready))
+    return slower
 
 
 def _sums(rows: dict[str, tuple[Float64, Float64]]) -> tuple[float, float]:
@@ -261,21 +257,21 @@ def _sums(rows: dict[str, tuple[Float64, Float64]]) -> tuple[float, float]:
 
 
 def _causes(beside: _Beside) -> list[Reason]:
-    """What stacks or the parts of a step tell, with the line that has most of it."""
+    """Return the causes in samples or step parts, each with its hottest line."""
     lines = beside.rows(lambda work: work.lines)
-    found = []
+    causes = []
     for cause, (own, usual) in beside.rows(lambda work: work.causes).items():
         place = _place_of(lines, cause)
         at = f", most of it at {place}" if place else ""
         spent = f"{duration_text(own[0])}{beside.per}"
         text = f"{cause}: {spent}, the others {duration_text(usual[0])}{at}"
         name = _IDS.get(cause, cause.replace(" ", "-"))
-        found.append(Reason(name, cause, text, float(own[0]), float(usual[0]), place))
-    return found
+        causes.append(Reason(name, cause, text, float(own[0]), float(usual[0]), place))
+    return causes
 
 
 def _place_of(lines: dict[str, tuple[Float64, Float64]], *causes: str) -> str:
-    """Return the line with the largest excess of some causes, or of any; "" without."""
+    """Return the line with the largest excess of some causes, or of any; "" if none."""
     mine = {
         name.partition("|")[2]: float(pair[0][0] - pair[1][0])
         for name, pair in lines.items()

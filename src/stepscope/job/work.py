@@ -8,35 +8,28 @@ any two ranks, and any two steps, can be compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.findings.spots import place_words
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.ledger import ledger
+from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.parts import Part, host_parts
-from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.steps.steps import Steps, StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.unit import WHOLE_RUN
 from stepscope.analysis.sums import nearest, with_children
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
+from stepscope.trace.model import Bool, Int64, SliceFlags, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.analysis.steps.steps import Steps
-    from stepscope.trace.model import Bool, Int64, Trace
-
-    Float32 = NDArray[np.float32]
+Float32 = NDArray[np.float32]
 
 MOST_ROWS = 48
 """Operators, kernels and lines that are kept of a rank: the longest."""
@@ -51,7 +44,7 @@ _COUNTED = (SliceKind.OPERATOR, SliceKind.RANGE)
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """Figures of some names, step by step: a row per name, a column per step."""
+    """Figures by name (row) and step (column)."""
 
     names: tuple[str, ...]
     ns: Float32
@@ -60,34 +53,32 @@ class StepRows:
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """The steps of a rank and what it did in them, one value or column per step."""
+    """A rank's steps and its work in them, a value or column per step."""
 
     unit: str  # "step", "request" or "run"
-    how: str  # what makes a step
+    how: str  # how steps were recognised
     by_marks: bool  # their numbers are the program's own
     number: Int64
     start_ns: Int64
     end_ns: Int64
     is_steady: Bool
-    exposed_ns: Int64  # communication during which nothing is computed
-    causes: StepRows  # of the own time; calls are 0
+    exposed_ns: Int64  # communication without overlapping compute
+    causes: StepRows  # by cause of the own time; calls are 0
     lines: StepRows  # of the program; names are ``cause|place``
     operators: StepRows
     kernels: StepRows
-    ready_ns: Float32  # the step's thread could run, but other threads had all cores
+    ready_ns: Float32  # the step's thread was ready, but other threads had all cores
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.number)
 
     @property
     def own_ns(self) -> Int64:
-        """Return each step less its exposed communication."""
         return self.end_ns - self.start_ns - self.exposed_ns
 
 
 def step_work(trace: Trace, exposed: Intervals) -> StepWork:
-    """Return a rank's own work; ``exposed`` is the communication that nothing overlaps."""
+    """Return a rank's own work; ``exposed`` is communication without overlapping compute."""
     steps = step_table(trace)
     if not len(steps):
         return _of_run(trace, exposed)
@@ -99,7 +90,7 @@ def step_work(trace: Trace, exposed: Intervals) -> StepWork:
     return StepWork(
         unit=steps.unit,
         how=steps.by.value,
-        # A program may number its steps anew: then they are told apart by their order.
+        # A program may restart its step numbers: then the order identifies steps.
         by_marks=steps.by is StepsBy.MARKS and len(np.unique(steps.number)) == len(steps),
         number=steps.number.astype(np.int64),
         start_ns=start_ns,
@@ -139,7 +130,7 @@ def _of_run(trace: Trace, exposed: Intervals) -> StepWork:
 
 
 class _Finder:
-    """Finds the step that a moment is in, -1 without."""
+    """Finds the step that contains a moment; -1 for none."""
 
     def __init__(self, start_ns: Int64, end_ns: Int64) -> None:
         self._order = np.argsort(start_ns, kind="stable")
@@ -155,7 +146,7 @@ class _Finder:
 
 
 def step_of(work: StepWork, time_ns: Int64) -> Int64:
-    """Return the index of the step that each moment is in, -1 without."""
+    """Return the index of the step that contains each moment, -1 for none."""
     return _Finder(work.start_ns, work.end_ns)(time_ns)
 
 
@@ -167,7 +158,7 @@ def _nothing(steps: int) -> StepRows:
 def _of_samples(
     trace: Trace, spent: Ledger, exposed: Intervals, steps: int
 ) -> tuple[StepRows, StepRows] | tuple[None, None]:
-    """Split the own time by cause and by line; moments of waiting for other ranks are left out."""
+    """Split the own time by cause and by line, without waits for other ranks."""
     samples = trace.samples
     sampled = spent.row >= 0
     if not sampled.any():
@@ -177,8 +168,8 @@ def _of_samples(
     share = 1 - waited / np.maximum(samples.duration_ns[rows], 1)
     weight = spent.weight_ns[sampled] * np.clip(share, 0, 1)
     cause, step = spent.cause[sampled].astype(np.int64), spent.step[sampled]
-    kept = cause != Cause.COMMUNICATION
-    weight, cause, step = weight[kept], cause[kept], step[kept]
+    is_own = cause != Cause.COMMUNICATION
+    weight, cause, step = weight[is_own], cause[is_own], step[is_own]
     by_cause = np.bincount(cause * steps + step, weight, len(Cause) * steps)
     causes = by_cause.reshape(len(Cause), steps)
     some = np.flatnonzero(causes.any(axis=1))
@@ -186,12 +177,12 @@ def _of_samples(
     told = StepRows(
         names, causes[some].astype(np.float32), np.zeros((len(some), steps), np.float32)
     )
-    moments = np.stack([spent.stack[sampled][kept], cause, step])
+    moments = np.stack([spent.stack[sampled][is_own], cause, step])
     return told, _lines(spent, moments, weight, steps)
 
 
 def _lines(spent: Ledger, moments: Int64, weight: NDArray[Any], steps: int) -> StepRows:
-    """Sum moments up by line and cause; a column of ``moments`` is a stack, a cause and a step."""
+    """Sum moments by line and cause; each column of ``moments`` is a stack, a cause and a step."""
     stack, cause, step = moments
     codes: dict[str, int] = {}
     pairs, which = np.unique(stack * len(Cause) + cause, return_inverse=True)
@@ -207,22 +198,22 @@ def _lines(spent: Ledger, moments: Int64, weight: NDArray[Any], steps: int) -> S
 
 
 def _of_parts(trace: Trace, own_ns: Int64) -> StepRows:
-    """Split the own time by the parts of a step, which slices alone tell; the rest is other."""
-    found = step_breakdown(trace)
-    told = [part for part in Part if part not in (Part.COMMUNICATION, Part.OTHER)]
-    ns = np.stack([found.parts_ns[:, part] for part in told]).astype(np.float64)
+    """Split the own time by the parts of a step, as slices define them; the rest is other."""
+    breakdown = step_breakdown(trace)
+    parts = [part for part in Part if part not in (Part.COMMUNICATION, Part.OTHER)]
+    ns = np.stack([breakdown.parts_ns[:, part] for part in parts]).astype(np.float64)
     rest = np.maximum(own_ns - ns.sum(axis=0), 0)
     ns = np.concatenate([ns, rest[None]])
     some = np.flatnonzero(ns.any(axis=1))
-    names = [*(Cause(int(part)).words for part in told), Cause.OTHER.words]
-    kept = ns[some].astype(np.float32)
-    return StepRows(tuple(names[i] for i in some), kept, np.zeros_like(kept))
+    names = [*(Cause(int(part)).words for part in parts), Cause.OTHER.words]
+    own_ns_of_part = ns[some].astype(np.float32)
+    return StepRows(tuple(names[i] for i in some), own_ns_of_part, np.zeros_like(own_ns_of_part))
 
 
 def _operators(trace: Trace, in_step: _Finder) -> StepRows:
     slices = trace.slices
     counted = np.isin(slices.kind, _COUNTED) & (slices.flags & SliceFlags.ASYNC == 0)
-    # A rank waits the less in collectives the later it comes: that is no work of its own.
+    # A late rank waits less in collectives, which is not work of its own.
     counted &= host_parts(trace) != Part.COMMUNICATION
     asks = ids_where(slices.name, trace.strings, lambda n: DRIVER_ALLOCATION.search(n) is not None)
     if len(asks):
@@ -254,23 +245,25 @@ def _longest(names: list[str], ns: NDArray[Any], calls: NDArray[Any]) -> StepRow
     most = max(min(MOST_ROWS, MOST_CELLS // steps), 4)
     order = np.argsort(-ns.sum(axis=1), kind="stable")
     collecting = [i for i in order.tolist()[most:] if names[i].startswith(COLLECTION)]
-    kept = np.array([*order[:most].tolist(), *collecting], np.int64)
+    chosen = np.array([*order[:most].tolist(), *collecting], np.int64)
     return StepRows(
-        tuple(names[i] for i in kept), ns[kept].astype(np.float32), calls[kept].astype(np.float32)
+        tuple(names[i] for i in chosen),
+        ns[chosen].astype(np.float32),
+        calls[chosen].astype(np.float32),
     )
 
 
 def _ready_ns(trace: Trace, steps: Steps, in_step: _Finder) -> Float32:
     samples = trace.samples
-    found = np.isin(samples.track, steps.track) & (samples.state == ThreadState.READY)
-    step = in_step(samples.time_ns[found])
+    is_ready = np.isin(samples.track, steps.track) & (samples.state == ThreadState.READY)
+    step = in_step(samples.time_ns[is_ready])
     inside = step >= 0
-    ns = np.bincount(step[inside], samples.duration_ns[found][inside], len(in_step))
+    ns = np.bincount(step[inside], samples.duration_ns[is_ready][inside], len(in_step))
     return ns.astype(np.float32)
 
 
 def busy_host(trace: Trace, communicates: Bool) -> Intervals:
-    """Return when a thread is in an operator that neither communicates nor holds one that does."""
+    """Return when a thread runs an operator that has nothing to do with communication."""
     slices = trace.slices
     holds = with_children(slices.parent, communicates.astype(np.int64)) > 0
     inside = nearest(slices.parent, communicates) >= 0

@@ -13,9 +13,9 @@ from stepscope.trace.plain import packed
 
 def serve() -> None:
     """Answer until the parent closes the pipe."""
-    gc.freeze()  # what is imported stays: no collection needs to look at it
+    gc.freeze()  # imported modules stay, so no collection needs to visit them
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else's words among them
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries may print, too
     try:
         for line in sys.stdin.buffer:
             data = packed(summarize(json.loads(line)))

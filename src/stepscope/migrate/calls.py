@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
-from stepscope.migrate import values
-from stepscope.migrate.mapping import PROFILERS, STEPSCOPE, says_nothing
-
-if TYPE_CHECKING:
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.imports import Imports
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.conversion import Conversion
+from stepscope.migrate.imports import Imports
+from stepscope.migrate.mapping import PROFILERS, SORTED_KEYS, STEPSCOPE, says_nothing
+from stepscope.migrate.parsed import Parsed
+from stepscope.migrate.references import Reference
 
 
 class Calls:
     """Converts one dialect's calls into another's."""
 
     def __init__(self, conversion: Conversion, spelling: Imports) -> None:
-        """Take what to convert, and how names are spelled there."""
         self._conversion = conversion
         self._parsed = conversion.parsed
         self._edits = conversion.edits
@@ -38,7 +37,7 @@ class Calls:
             self._conversion.missing(call, f"{reference.name} as a decorator")
 
     def convert_arguments(self, call: Any, function: str, origin: Reference) -> int:
-        """Rename the keywords, convert the values, take out what has no counterpart.
+        """Rename keywords, convert values, and remove arguments without a counterpart.
 
         Returns how many arguments are left.
         """
@@ -105,7 +104,7 @@ class Calls:
             self._edits.replace(parsed.start(node), parsed.end(node), f"{text}.{reference.member}")
 
     def _convert_value(self, argument: Any, function: str, name: str, origin: Reference) -> bool:
-        """Convert a value that is written differently there; return False if nothing is left."""
+        """Convert a value; return False if nothing of it is left."""
         if not self._way.parameters:
             return True  # the same vocabulary
         value = argument.value
@@ -115,31 +114,31 @@ class Calls:
                 return self._convert_sort_key(argument, text, origin)
             case "Profiler", "scheduler":
                 self._convert_pair(value, origin)
-            case "summary", "time_unit" if values.string(value) == "ns":
+            case "summary", "time_unit" if string(value) == "ns":
                 self._conversion.missing(argument, text)
                 return False
-            case "export_chrome_trace", "path" if values.string(value).endswith(".gz"):
+            case "export_chrome_trace", "path" if string(value).endswith(".gz"):
                 at = self._parsed.end(argument)
                 self._edits.remark(at, f"{self._conversion.target.module} does not compress")
         return True
 
     def _convert_sort_key(self, argument: Any, text: str, origin: Reference) -> bool:
         value = argument.value
-        key = values.sorted_key(value)
+        key = sorted_key(value)
         enum = self._spelling.spell_new(origin, "SortedKeys", value) if key else None
         if enum is None:
             if not says_nothing("sort_by", self._parsed.text(value)):
                 self._conversion.missing(argument, text)
             return False
         self._edits.replace(self._parsed.start(value), self._parsed.end(value), f"{enum}.{key}")
-        self._conversion.approximate(argument, values.string(value))
+        self._conversion.approximate(argument, string(value))
         return True
 
     def _convert_pair(self, value: Any, origin: Reference) -> None:
-        bounds = values.pair(self._parsed, value)
+        bounds = pair(self._parsed, value)
         schedule = self._spelling.spell_new(origin, "schedule", value) if bounds else None
         if bounds and schedule:
-            text = f"{schedule}({values.schedule_of(*bounds)})"
+            text = f"{schedule}({schedule_of(*bounds)})"
             self._edits.replace(*self._parsed.outer(value), text)
 
     def _rename(self, argument: Any, name: str, *, after_gap: bool) -> None:
@@ -153,10 +152,69 @@ class Calls:
         if function == "__exit__":
             return
         if (function, name) == ("export", "format"):
-            self._conversion.approximate(argument, values.string(argument.value))
+            self._conversion.approximate(argument, string(argument.value))
         else:
             self._conversion.missing(argument, name)
 
     def _remark_star(self, argument: Any) -> None:
         text = self._parsed.text(argument)
         self._edits.remark(self._parsed.end(argument), f"the arguments in {text} are not converted")
+
+
+def string(node: Node) -> str:
+    """Return the value of a string literal, or ``""``."""
+    value = node.evaluated_value if isinstance(node, cst.SimpleString) else ""
+    return value if isinstance(value, str) else ""
+
+
+def sorted_key(node: Node) -> str | None:
+    """Return the member of SortedKeys for a ``sort_by`` value."""
+    return SORTED_KEYS.get(string(node))
+
+
+def pair(parsed: Parsed, node: Node) -> tuple[str, str] | None:
+    """Return the two expressions of a scheduler given as a pair, possibly in a variable."""
+    if isinstance(node, (cst.Tuple, cst.List)) and len(node.elements) == 2:
+        first, second = node.elements
+        return parsed.text(first.value), parsed.text(second.value)
+    if isinstance(node, cst.Name):
+        values = [_assigned(parsed, assignment) for assignment in parsed.assignments(node)]
+        if values and all(value is not None and pair(parsed, value) for value in values):
+            return f"{node.value}[0]", f"{node.value}[1]"
+    return None
+
+
+def schedule_of(start: str, end: str) -> str:
+    """Return the arguments of the ``schedule`` that records steps ``start`` to ``end``."""
+    first, last = _integer(start), _integer(end)
+    if first is None:
+        # This works for every start: without steps before it, there is no wait.
+        wait, warmup = f"max({start} - 1, 0)", f"min(max({start}, 0), 1)"
+        active = f"{_operand(end)} - max({start}, 0)"
+    elif first <= 0:
+        wait, warmup, active = "0", "0", end
+    else:
+        wait, warmup = str(first - 1), "1"
+        active = str(last - first) if last is not None else f"{_operand(end)} - {first}"
+    return f"wait={wait}, warmup={warmup}, active={active}, repeat=1"
+
+
+def _operand(text: str) -> str:
+    return text if re.fullmatch(r"[\w.\[\]]+", text) else f"({text})"
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _assigned(parsed: Parsed, assignment: Any) -> Node | None:
+    target = getattr(assignment, "node", None)
+    if not isinstance(target, cst.Name):
+        return None
+    statement = parsed.parent(parsed.parent(target))
+    if isinstance(statement, cst.Assign) and isinstance(parsed.parent(target), cst.AssignTarget):
+        return statement.value
+    return None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepscope.migrate.edits import Edits
+from stepscope.migrate.mapping import Dialect, Direction
+
 if TYPE_CHECKING:
     from libcst import CSTNode as Node
 
-    from stepscope.migrate.edits import Edits
-    from stepscope.migrate.mapping import Dialect, Direction
     from stepscope.migrate.parsed import Parsed
 
 
@@ -24,7 +25,7 @@ class Conversion:
     way: Direction
 
     def missing(self, node: Node, name: str) -> None:
-        """Remark that something has no counterpart, at the end of its line."""
+        """Remark at the end of the line that a name has no counterpart."""
         if name in self.way.approximations:
             self.approximate(node, name)
             return

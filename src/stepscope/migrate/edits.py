@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 REMARK = "# stepscope migrate: "
 _NEWLINE = re.compile(rb"\r\n|\n|\r")
@@ -24,7 +22,7 @@ def missing_text(names: Sequence[str], where: str) -> str:
 
 
 class Item(NamedTuple):
-    """An item of a list with commas: where it starts, ends, and where its comma ends."""
+    """An item of a list: its start, its end, and the end of its comma."""
 
     start: int
     end: int
@@ -35,7 +33,6 @@ class Edits:
     """The changes to one text, given as UTF-8."""
 
     def __init__(self, source: bytes) -> None:
-        """Take the text."""
         newlines = [match.span() for match in _NEWLINE.finditer(source)]
         self._source = source
         self._line_starts = [0, *(end for _, end in newlines)]
@@ -50,30 +47,29 @@ class Edits:
         self._missing: dict[tuple[int, str], list[str]] = defaultdict(list)
 
     def __bool__(self) -> bool:
-        """Tell whether anything is to change."""
         return bool(self._replacements or self._appended or self.remark_texts())
 
     def no_comment_in(self, start: int, end: int) -> None:
-        """Put no remark into the lines of a span: it is a string that goes on at their ends."""
+        """Put no remark into the lines of a span, which is inside a string."""
         self._no_comment.update(range(self.line_of(start), self.line_of(end)))
 
     def replace(self, start: int, end: int, text: str) -> None:
-        """Put ``text`` in place of a span."""
+        """Replace a span by ``text``."""
         if self._source[start:end] != text.encode():
             self._replacements[start, end] = text
 
     def insert(self, at: int, text: str) -> None:
-        """Put ``text`` at an offset, behind what was put there before."""
+        """Insert ``text`` at an offset, after earlier insertions there."""
         self._replacements[at, at] = self._replacements.get((at, at), "") + text
 
     def is_within(self, start: int, end: int) -> bool:
-        """Return whether a span lies within a larger one that is replaced as a whole."""
+        """Return whether a span is inside a larger one that is replaced as a whole."""
         if start == end:
             return any(a < start < b for a, b in self._replacements)
         return any(a <= start and end <= b and b - a > end - start for a, b in self._replacements)
 
     def add_line(self, at: int, text: str) -> None:
-        """Add a line after the line of an offset, with the same indentation."""
+        """Add a line after that of an offset, with the same indentation."""
         line = self.line_of(at)
         start = self._line_starts[line]
         indent = re.match(rb"\s*", self._source[start : self._line_ends[line]])
@@ -88,14 +84,16 @@ class Edits:
             self._remarks[line].append(text)
 
     def remark_missing(self, at: int, name: str, where: str) -> None:
-        """Remark that ``name`` has no counterpart; several in a line become one remark."""
+        """Remark that ``name`` has no counterpart; those of a line become one remark."""
         line = self._line_for_comment(at)
-        said = self._old_remark(line)
-        if name not in self._missing[line, where] and not (name in said and where in said):
+        old_remark = self._old_remark(line)
+        if name not in self._missing[line, where] and not (
+            name in old_remark and where in old_remark
+        ):
             self._missing[line, where].append(name)
 
     def remark_texts(self) -> dict[int, str]:
-        """Return what is remarked, by line."""
+        """Return the remarks by line."""
         texts: dict[int, list[str]] = defaultdict(list)
         missing: dict[tuple[int, str], list[str]] = defaultdict(list)
         for (line, where), names in self._missing.items():
@@ -108,21 +106,21 @@ class Edits:
         return {line: "; ".join(remarks) for line, remarks in texts.items() if remarks}
 
     def line_of(self, at: int) -> int:
-        """Return the number of the line that an offset lies in, from 0."""
+        """Return the line number of an offset, from 0."""
         return bisect_right(self._line_starts, at) - 1
 
     def remove(self, start: int, end: int) -> None:
-        """Take out a span, and its line when that leaves nothing in it."""
+        """Remove a span, and its line if nothing else is in it."""
         if not self.is_alone(start, end):
             self.replace(start, end, "")
             return
         rest = self._source[end : self._line_ends[self.line_of(end)]]
-        end += len(rest) - len(rest.lstrip())  # a comment takes its place
+        end += len(rest) - len(rest.lstrip())  # a comment replaces the whole line
         self.replace(start, end, "")
         self._removed_alone[self.line_of(end)] = start, end
 
     def remove_items(self, items: Sequence[Item], removed: Collection[int]) -> None:
-        """Take items out of a list with commas; comments of the others stay."""
+        """Remove items of a list with commas; comments of the others stay."""
         for i in sorted(removed):
             start, end, stop = items[i]
             kept_before = [item for k, item in enumerate(items[:i]) if k not in removed]
@@ -143,14 +141,13 @@ class Edits:
                 self.replace(len(self._source[:start].rstrip(b" \t")), stop, "")
 
     def is_alone(self, start: int, end: int) -> bool:
-        """Return whether nothing but a comment shares the lines of a span."""
+        """Return whether the lines of a span contain nothing else but a comment."""
         before = self._source[self._line_starts[self.line_of(start)] : start].strip()
         after = self._source[end : self._line_ends[self.line_of(end)]].strip()
         return not before and (not after or after.startswith(b"#"))
 
     def apply(self) -> str:
-        """Return the changed text."""
-        # An edit within another one is dropped: its text is replaced.
+        # An edit inside another one is dropped with the replaced text.
         pieces = [
             (*span, 0, text)
             for span, text in self._replacements.items()
@@ -170,21 +167,21 @@ class Edits:
         end = self._line_ends[line]
         new_lines = "".join(self.newline + text for text in self._appended[line])
         removed = self._removed_alone.get(line)
-        left = removed is None or removed[1] < end
+        is_kept = removed is None or removed[1] < end
         if remark is not None:
-            return (end, end, 1, ("  " if left else "") + REMARK + remark + new_lines)
-        if removed is None or left:
+            return (end, end, 1, ("  " if is_kept else "") + REMARK + remark + new_lines)
+        if removed is None or is_kept:
             return (end, end, 1, new_lines)
         next_line = self._line_starts[line + 1] if line + 1 < len(self._line_starts) else end
         return (self._line_starts[self.line_of(removed[0])], next_line, -1, "")
 
     def _old_remark(self, line: int) -> str:
-        """Return what an earlier run remarked in the line."""
+        """Return the remark of an earlier run in the line."""
         text = self._source[self._line_starts[line] : self._line_ends[line]].decode()
         return text.partition(REMARK)[2]
 
     def _surviving(self, line: int) -> int:
-        """Return the line that a line is joined with when its end is taken out."""
+        """Return the line that a line is joined to when its end is removed."""
         end = self._line_ends[line]
         joined = [b for a, b in self._replacements if a <= end < b]
         return self._surviving(self.line_of(max(joined))) if joined else line

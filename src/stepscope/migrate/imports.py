@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
+from stepscope.migrate.conversion import Conversion
 from stepscope.migrate.edits import REMARK, missing_text
 from stepscope.migrate.mapping import STEPSCOPE_PADDLE
-from stepscope.migrate.references import Reach
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.references import Imported, Reference
+from stepscope.migrate.references import Imported, Reach, Reference
 
 _USUAL_ALIAS = "profiler"  # import stepscope.paddle as profiler
 
@@ -24,7 +20,6 @@ class Imports:
     """Converts the imports of one dialect to another's."""
 
     def __init__(self, conversion: Conversion, imports: list[Imported]) -> None:
-        """Take what to convert, and everything that the program imports."""
         self._parsed = conversion.parsed
         self._edits = conversion.edits
         self._way = conversion.way
@@ -42,19 +37,19 @@ class Imports:
         }
 
     def keep(self, reference: Reference) -> None:
-        """Leave the import that a name without counterpart comes from."""
+        """Keep the import that a name without counterpart comes from."""
         imported = reference.imported
         if imported.reach is not Reach.MODULE:
             self._kept.add(imported)
             return
-        # The module's name is the other module's from now on: this one goes by its full name.
+        # The other module takes the name, so this one needs its full name.
         text = _join(reference.dialect.module, reference.name)
         node = reference.node.value if reference.member else reference.node
         self._edits.replace(self._parsed.start(node), self._parsed.end(node), text)
         self._add_statement(imported.statement, f"import {reference.dialect.module}")
 
     def spell(self, reference: Reference, name: str) -> str:
-        """Return how ``name`` is spelled in place of a reference; ``""`` is the module itself."""
+        """Return how to spell ``name`` in place of a reference; ``""`` is the module itself."""
         imported = reference.imported
         self._rewritten[imported].add(_root(reference.node))
         if imported.reach is Reach.MEMBER:
@@ -62,7 +57,7 @@ class Imports:
         return _join(self._module_text(imported), name)
 
     def spell_new(self, origin: Reference, name: str, at: Node) -> str | None:
-        """Return how to spell a name that the program did not use before; None if impossible."""
+        """Return how to spell a name that the program has not used before; None if impossible."""
         imported = origin.imported
         if not self._parsed.is_visible(imported.scope, at):
             return None
@@ -79,7 +74,7 @@ class Imports:
         return local
 
     def convert(self) -> int:
-        """Convert the statements; return how many imported names that were."""
+        """Convert the statements; return how many imported names they had."""
         statements: defaultdict[Any, list[Imported]] = defaultdict(list)
         for imported in self._mine:
             statements[imported.statement].append(imported)
@@ -108,13 +103,13 @@ class Imports:
         return self._way.names.get(imported.path.rpartition(".")[2])
 
     def _is_free(self, name: str) -> bool:
-        """Return whether nothing else of the program has a name."""
+        """Return whether the program does not use a name otherwise."""
         path = f"{self._target.module}.{name}"
         same = any(one.local == name and one.path == path for one in self._all)
         return same or name not in self._parsed.bound_names
 
     def _module_text(self, imported: Imported) -> str:
-        """Return what the target's module is called where ``imported`` led to the source's."""
+        """Return the target module's spelling where ``imported`` was the source's."""
         if imported.reach is Reach.MODULE:
             return imported.local
         module = self._target.module
@@ -123,7 +118,7 @@ class Imports:
                 continue
             if other.path == module and not other.is_plain:
                 return other.local
-            # A framework's package brings its profiler along.
+            # Importing a framework imports its profiler.
             package = module.partition(".")[0]
             if other.is_plain and (other.loads == module or other.loads == package != "stepscope"):
                 return module
@@ -150,7 +145,7 @@ class Imports:
         )
         new = self._import_text(self._module_text(imported))
         if others and not bound_elsewhere:
-            # The rest of the program uses what this statement imported.
+            # The rest of the program still uses this import.
             is_ours = imported.local == "stepscope"
             keep = imported.loads if is_ours else imported.local
             self._edits.replace(parsed.start(name), parsed.end(name), keep)
@@ -186,17 +181,17 @@ class Imports:
         if staying:
             module = parsed.text(statement.module)
             names = ", ".join(parsed.text(alias) for alias in staying)
-            kept = [one.local for one in imported_names if one in self._kept]
-            remark = missing_text(kept, self._target.module)
+            staying_names = [one.local for one in imported_names if one in self._kept]
+            remark = missing_text(staying_names, self._target.module)
             line = f"from {module} import {names}"
-            self._add_statement(statement, line, f"  {REMARK}{remark}" if kept else "")
+            self._add_statement(statement, line, f"  {REMARK}{remark}" if staying_names else "")
 
     def _new_alias(self, imported: Imported) -> str:
         name = self._counterpart(imported)
         if imported.reach is Reach.MODULE:
             return ""
         if name is None:
-            # Its uses, where there were any, are gone and remarked on.
+            # Its uses were removed, with a remark.
             if not imported.uses:
                 end = self._parsed.end(imported.alias)
                 self._edits.remark_missing(end, imported.local, self._target.module)
@@ -205,7 +200,7 @@ class Imports:
         return name if name == local else f"{name} as {local}"
 
     def _replace_names(self, statement: Any, new: dict[Any, str], texts: list[str]) -> None:
-        """Put the new names in place of the old ones, so that the layout of the list stays."""
+        """Replace the old names by the new ones, and keep the layout of the list."""
         parsed, edits = self._parsed, self._edits
         todo = list(texts)
         removed = set()
@@ -219,7 +214,7 @@ class Imports:
             else:
                 removed.add(index)
         if last is None:
-            # Only what is new is left: it takes the first one's place.
+            # Only new names are left, which replace the first old one.
             first = statement.names[0]
             edits.replace(parsed.start(first), parsed.end(first), todo.pop(0))
             last = 0

@@ -7,20 +7,15 @@ the parameter of an ``on_trace_ready``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
 from stepscope.migrate.mapping import PROFILERS, RANGES
-from stepscope.migrate.parsed import dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.parsed import Parsed
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.parsed import Parsed, dotted
+from stepscope.migrate.references import Reference
 
 _ENOUGH_ROUNDS = 8  # of passing an object on from one function to the next
 _HANDLER = "on_trace_ready"
@@ -28,10 +23,9 @@ ENTERING = {"enter_context", "__enter__"}  # they return the object that they en
 
 
 class Instances:
-    """Finds the use of a class that made an expression's object."""
+    """Finds the use of a class that created an expression's object."""
 
     def __init__(self, parsed: Parsed, references: Iterable[Reference]) -> None:
-        """Follow the objects of the classes that are referred to."""
         self._parsed = parsed
         self._classes = {
             reference.node: reference
@@ -42,10 +36,10 @@ class Instances:
         # the class and the text.
         self._origins: dict[Any, Reference] = {}
         for _ in range(_ENOUGH_ROUNDS):
-            known = len(self._origins)
+            origins_before = len(self._origins)
             for node in parsed.nodes:
                 self._learn(node)
-            if len(self._origins) == known:
+            if len(self._origins) == origins_before:
                 break
 
     def __contains__(self, function: Node) -> bool:
@@ -53,7 +47,7 @@ class Instances:
         return function in self._origins
 
     def origin(self, node: Node) -> Reference | None:
-        """Return the use of the class that made the object, or None if it is no such object."""
+        """Return the use of the class that created the object, or None for another object."""
         if isinstance(node, cst.Call):
             function = node.func
             if function in self._classes:
@@ -70,19 +64,19 @@ class Instances:
         return self._origins.get(self._attribute(node)) or self._of_any_object(node)
 
     def _of_any_object(self, node: Node) -> Reference | None:
-        """Return the origin of ``x.prof`` where a class of this file has such a ``self.prof``."""
+        """Return the origin of ``x.prof`` if a class of this file has such a ``self.prof``."""
         if not isinstance(node, cst.Attribute):
             return None
-        known = (f"self.{node.attr.value}", f"cls.{node.attr.value}")
-        found = (
+        attributes = (f"self.{node.attr.value}", f"cls.{node.attr.value}")
+        origins = (
             made
             for key, made in self._origins.items()
-            if isinstance(key, tuple) and key[1] in known
+            if isinstance(key, tuple) and key[1] in attributes
         )
-        return next(found, None)
+        return next(origins, None)
 
     def returned_by(self, function: Node) -> Reference | None:
-        """Return where the class is named of which a function of this file returns an object."""
+        """Return the use of the class whose object a function of this file returns."""
         for definition in self._definitions(function):
             if definition in self._origins:
                 return self._origins[definition]
@@ -100,7 +94,7 @@ class Instances:
         return None
 
     def _possible(self, bindings: list[Node], node: Node) -> list[Node]:
-        """Leave out what is certainly bound anew before the name is used."""
+        """Leave out bindings that are certainly replaced before the name is used."""
         parsed = self._parsed
         at = parsed.start(node)
         before = sorted((b for b in bindings if parsed.start(b) < at), key=parsed.start)
@@ -112,7 +106,7 @@ class Instances:
         return bindings
 
     def _block(self, binding: Node) -> Node | None:
-        """Return the block of statements in which a name is bound for good."""
+        """Return the block of statements that certainly binds a name."""
         for ancestor in self._parsed.ancestors(binding):
             if isinstance(ancestor, (cst.For, cst.ExceptHandler, cst.ClassDef)):
                 return None
@@ -187,14 +181,16 @@ class Instances:
                 made_by, skipped = _methods_of(definition, "__init__"), 1
             else:
                 made_by, skipped = [definition], int(is_method)
-            for each in made_by:
-                if isinstance(each, (cst.FunctionDef, cst.Lambda)):
-                    parameters = [*each.params.posonly_params, *each.params.params][skipped:]
+            for candidate in made_by:
+                if isinstance(candidate, (cst.FunctionDef, cst.Lambda)):
+                    parameters = [*candidate.params.posonly_params, *candidate.params.params][
+                        skipped:
+                    ]
                     if parameters:
                         yield parameters
 
     def _definitions(self, function: Node) -> list[Any]:
-        """Return what in this file is called by that expression."""
+        """Return the definitions in this file that the expression may call."""
         if isinstance(function, cst.Lambda):
             return [function]
         if isinstance(function, cst.Name):

@@ -6,20 +6,16 @@ trace once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
+from stepscope.migrate.conversion import Conversion
 from stepscope.migrate.edits import REMARK
-from stepscope.migrate.instances import ENTERING
+from stepscope.migrate.instances import ENTERING, Instances
 from stepscope.migrate.mapping import PADDLE, PROFILERS, TORCH
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.instances import Instances
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.references import Reference
 
 _ONE_AT_A_TIME = "paddle.profiler has one Profiler at a time"
 _SAVED_ONCE = "torch saves a trace once, and raises when it was saved before"
@@ -28,13 +24,12 @@ _LOOPS = (cst.For, cst.While, cst.ListComp)
 
 
 class Made:
-    """A place where the program gets a new profiler, and what it is called there.
+    """A place where the program gets a new profiler, and its name there.
 
-    It makes one, or calls a function of its own that makes and returns one.
+    The place creates one, or calls a function of the program that creates and returns one.
     """
 
     def __init__(self, conversion: Conversion, reference: Reference, call: Any) -> None:
-        """Look around the call."""
         parsed = conversion.parsed
         self.reference = reference
         self.call = call
@@ -54,7 +49,7 @@ class Made:
 
     @property
     def lasts(self) -> bool:
-        """Tell whether it is still there after the function that made it."""
+        """Tell whether it outlives the function that created it."""
         return isinstance(self.target, cst.Attribute) or (bool(self.name) and not self.function)
 
 
@@ -75,12 +70,11 @@ def _target(around: list[Any]) -> Any:
 
 
 class Limits:
-    """Clears, or marks, what one dialect's code may not do in another."""
+    """Fixes, or marks, code that the target dialect does not allow."""
 
     def __init__(
         self, conversion: Conversion, references: list[Reference], instances: Instances
     ) -> None:
-        """Find where profilers are made."""
         self._conversion = conversion
         self._parsed = conversion.parsed
         self._edits = conversion.edits
@@ -101,7 +95,6 @@ class Limits:
         self._made.sort(key=lambda each: each.at)
 
     def convert(self) -> None:
-        """Do what the target needs."""
         source, target = self._conversion.source, self._conversion.target
         if target is PADDLE and source.vocabulary == "torch":
             for i, made in enumerate(self._made):
@@ -109,7 +102,7 @@ class Limits:
         elif target is TORCH and source.vocabulary == "paddle":
             self._mark_second_exports()
 
-    # Paddle's one Profiler at a time.
+    # Paddle allows one Profiler at a time.
 
     def _make_room(self, made: Made, before: list[Made]) -> None:
         here = [each for each in before if each.function is made.function and each.name]
@@ -124,11 +117,11 @@ class Limits:
             self._mark(made, f"{_ONE_AT_A_TIME}: the one before must be deleted")
         if free and not self._clear(made, free):
             self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(free)} before")
-        elif held := [name for name in free if self._is_handed_on(name, made)]:
-            self._mark(made, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(held)}")
+        elif handed_on := [name for name in free if self._is_handed_on(name, made)]:
+            self._mark(made, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(handed_on)}")
 
     def _is_read_from(self, name: str, made: Made) -> bool:
-        """Tell whether a variable is still used where a profiler is made, and not bound anew."""
+        """Tell whether a variable is used after a profiler is created, without a new binding."""
         end = self._parsed.end(made.call)
         scope = self._parsed.scope(made.call)
         later = (
@@ -142,12 +135,12 @@ class Limits:
         )
         if name == made.name:
             return any(self._parsed.start(node) < end for node in later)
-        rebound = [each.at for each in self._made if each.name == name and each.at > made.at]
+        rebound = [other.at for other in self._made if other.name == name and other.at > made.at]
         last = min(rebound, default=len(self._parsed.source))
         return any(self._parsed.start(node) < last for node in later)
 
     def _is_handed_on(self, name: str, made: Made) -> bool:
-        """Tell whether something else was given a variable's object before, and may keep it."""
+        """Tell whether a variable's object was passed on before, and may be kept there."""
         scope = self._parsed.scope(made.call)
         return any(
             isinstance(self._parsed.parent(node), (cst.Arg, cst.Assign))
@@ -160,7 +153,7 @@ class Limits:
         )
 
     def _clear(self, made: Made, names: dict[str, None]) -> bool:
-        """Put a line that drops earlier profilers before a statement."""
+        """Insert a line before a statement that drops earlier profilers."""
         parsed = self._parsed
         if made.statement is None:
             return False
@@ -176,7 +169,7 @@ class Limits:
     def _mark(self, made: Made, text: str) -> None:
         self._edits.remark(self._parsed.end(made.call.func), text)
 
-    # torch's one saving of a trace.
+    # torch saves a trace once.
 
     def _mark_second_exports(self) -> None:
         handled = {made.reference for made in self._constructed if self._has_handler(made.call)}
@@ -206,4 +199,6 @@ class Limits:
         if not isinstance(node, cst.Name):
             return False
         assignments = self._parsed.assignments(node)
-        return any(isinstance(getattr(each, "node", None), cst.Param) for each in assignments)
+        return any(
+            isinstance(getattr(assignment, "node", None), cst.Param) for assignment in assignments
+        )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """A module that has one of the two vocabularies."""
+    """A module with one of the two vocabularies."""
 
     module: str
     vocabulary: str
@@ -65,7 +62,7 @@ RANGES = frozenset({"record_function", "RecordEvent"})
 
 
 def destination(source: Dialect, to: str) -> Dialect:
-    """Return the dialect that ``--to`` means for code written in ``source``."""
+    """Return the dialect that ``--to`` means for code in ``source``."""
     if to == "stepscope":
         return STEPSCOPE if source.vocabulary == "torch" else STEPSCOPE_PADDLE
     return TORCH if to == "torch" else PADDLE
@@ -78,22 +75,22 @@ Parameters = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Direction:
-    """How code of one dialect is written in another."""
+    """The mapping of one dialect's code to another's."""
 
     names: Mapping[str, str]
     # An enum's members, by the name that the enum has in the source.
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # ... and those that are something else than a member there.
+    # ... and those whose counterpart is no member.
     literals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     parameters: Mapping[str, Parameters] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=dict)
     missing_methods: frozenset[str] = frozenset()
-    # Parameters of callables that are otherwise the same.
+    # Renamed parameters of callables that have the same name.
     missing_parameters: Mapping[str, frozenset[str]] = field(default_factory=dict)
     approximations: Mapping[str, str] = field(default_factory=dict)
 
     def parameter(self, function: str, name: str) -> str | None:
-        """Return what a parameter is called there; None where there is no such parameter."""
+        """Return the target's name of a parameter; None if it has no such parameter."""
         if function in self.parameters:
             return self.parameters[function].get(name)
         return None if name in self.missing_parameters.get(function, ()) else name
@@ -263,7 +260,7 @@ _BELOW_THE_SURFACE = {"_KinetoProfile": "_KinetoProfile is LowLevelProfile of st
 
 
 def direction(source: Dialect, target: Dialect) -> Direction:
-    """Return how code of ``source`` is written in ``target``."""
+    """Return the mapping from ``source`` to ``target``."""
     if source.vocabulary != target.vocabulary:
         return _TORCH_TO_PADDLE if target.vocabulary == "paddle" else _PADDLE_TO_TORCH
     common = {name: name for name in source.names & target.names}
@@ -282,5 +279,5 @@ _OFF = {"False", "None"}
 
 
 def says_nothing(parameter: str, value: str) -> bool:
-    """Return whether an argument asks for what would happen without it."""
+    """Return whether an argument repeats the default."""
     return value in _DEFAULTS.get(parameter, _OFF)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
+from stepscope.migrate.calls import Calls
+from stepscope.migrate.conversion import Conversion
+from stepscope.migrate.instances import Instances
 from stepscope.migrate.mapping import RANGES
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.calls import Calls
-    from stepscope.migrate.conversion import Conversion
-    from stepscope.migrate.instances import Instances
-    from stepscope.migrate.references import Reference
+from stepscope.migrate.references import Reference
 
 _OF_RANGES = {"begin", "end", "__enter__", "__exit__"}
 
@@ -23,7 +20,6 @@ class Methods:
     """Converts the methods and attributes of one dialect's objects."""
 
     def __init__(self, conversion: Conversion, calls: Calls, instances: Instances) -> None:
-        """Take what to convert, and which expressions are meant."""
         self._conversion = conversion
         self._parsed = conversion.parsed
         self._edits = conversion.edits
@@ -32,7 +28,6 @@ class Methods:
         self._instances = instances
 
     def convert(self) -> None:
-        """Convert them all."""
         for node in self._parsed.nodes:
             if not isinstance(node, cst.Attribute):
                 continue
@@ -54,14 +49,14 @@ class Methods:
                 self._convert_call(call, name, origin)
 
     def _convert_call(self, call: Any, name: str, origin: Reference) -> None:
-        left = self._calls.convert_arguments(call, name, origin)
+        arguments_left = self._calls.convert_arguments(call, name, origin)
         if name == "end" and not call.args:
             self._edits.insert(self._parsed.end(call) - 1, "None, None, None")
         if name == "summary" and name in self._way.methods:
-            self._print_table(call, left)
+            self._print_table(call, arguments_left)
 
     def _print_table(self, call: Any, arguments_left: int) -> None:
-        """Put what was ``prof.summary(...)`` into a print."""
+        """Put the former ``prof.summary(...)`` into a print."""
         parsed, edits = self._parsed, self._edits
         has_key = any(a.keyword is None or a.keyword.value == "sorted_by" for a in call.args)
         if not has_key:  # Paddle's default; torch does not sort by default
@@ -73,7 +68,7 @@ class Methods:
         edits.insert(parsed.end(call), ")")
 
     def _convert_table(self, node: Any, averages: Any, origin: Reference) -> None:
-        """Convert ``print(prof.key_averages().table(...))``, which is ``prof.summary(...)``."""
+        """Convert ``print(prof.key_averages().table(...))`` to ``prof.summary(...)``."""
         parsed, edits = self._parsed, self._edits
         table: Any = parsed.parent(averages)
         call: Any = parsed.parent(table)
@@ -109,7 +104,7 @@ class Methods:
         self._edits.remark(self._parsed.end(node), text)
 
     def _unwrap(self, outer: Node, inner: Node) -> None:
-        """Leave only ``inner`` of ``print(inner)``, unless a comment stands between."""
+        """Leave only ``inner`` of ``print(inner)``, unless a comment is between them."""
         parsed, edits = self._parsed, self._edits
         before = parsed.start(outer), parsed.start(inner)
         after = parsed.end(inner), parsed.end(outer)
@@ -128,7 +123,7 @@ class Methods:
         name = node.attr.value
         self._conversion.missing(call or node, name)
         if name == "step_info" and call is not None:
-            # Quotes within an f-string are a matter of the Python that runs it.
+            # Whether quotes may nest in an f-string depends on the Python version.
             is_quoted = any(isinstance(a, cst.FormattedString) for a in parsed.ancestors(call))
             edits.replace(parsed.start(call), parsed.end(call), "str()" if is_quoted else '""')
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import libcst as cst
 from libcst import CSTNode as Node
@@ -13,12 +14,8 @@ from libcst import metadata
 from stepscope.errors import StepscopeError
 from stepscope.migrate.edits import Item
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-
 _TOO_DEEP = "line 1: the code is nested too deeply to be parsed"
-_DEEPEST = 1_000  # levels of nesting; more than Python's own recursion allows to walk
+_DEEPEST = 1_000  # levels of nesting; deeper trees exceed Python's recursion limit
 _PROVIDERS: Any = (
     metadata.ScopeProvider,
     metadata.ByteSpanPositionProvider,
@@ -32,21 +29,21 @@ class ProgramError(StepscopeError):
 
 
 class Parsed:
-    """A program as a tree whose nodes know their place, their parents and their scopes."""
+    """A syntax tree whose nodes know their place, their parents and their scopes."""
 
     def __init__(self, text: str) -> None:
-        """Parse the text; what Python would not compile is a ProgramError."""
+        """A text that Python would not compile is a ProgramError."""
         _check(text)
         try:
             wrapper = metadata.MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-            # All at once, for one walk through the tree.
-            known: Any = wrapper.resolve_many(_PROVIDERS)
+            # All together need one walk through the tree.
+            resolved: Any = wrapper.resolve_many(_PROVIDERS)
         except cst.ParserSyntaxError as error:
             raise ProgramError(
                 f"line {error.raw_line}: libcst does not know this syntax"
             ) from error
         except (RecursionError, KeyError):
-            # Out of stack, the walk also stumbles over the places that it did not note any more;
+            # Without stack, the walk also fails at places that it did not record;
             # that error names whole trees, so it must not be shown.
             raise ProgramError(_TOO_DEEP) from None
         self.module = wrapper.module
@@ -54,7 +51,7 @@ class Parsed:
         if self.module.code != text:
             raise ProgramError("the parsed code does not reproduce the text")
         self._scopes, self._spans, self._parents, self._contexts = (
-            known[provider] for provider in _PROVIDERS
+            resolved[provider] for provider in _PROVIDERS
         )
         self.nodes = list(_walk(self.module))
         self.bound_names = {
@@ -65,23 +62,20 @@ class Parsed:
         }
 
     def start(self, node: Node) -> int:
-        """Return where a node's text starts."""
         start: int = self._spans[node].start
         return start
 
     def end(self, node: Node) -> int:
-        """Return where a node's text ends."""
         span = self._spans[node]
         end: int = span.start + span.length
         return end
 
     def outer(self, node: Any) -> tuple[int, int]:
-        """Return where an expression's text starts and ends, with parentheses around it."""
+        """Return the start and end of an expression's text, with parentheses around it."""
         start = self.start(node.lpar[0]) if node.lpar else self.start(node)
         return start, self.end(node.rpar[-1]) if node.rpar else self.end(node)
 
     def text(self, node: Node) -> str:
-        """Return a node's text."""
         return self.source[self.start(node) : self.end(node)].decode()
 
     def item(self, node: Any) -> Item:
@@ -91,16 +85,14 @@ class Parsed:
         return Item(self.start(node), end, self.start(node.comma) + 1 if comma else end)
 
     def items(self, nodes: Sequence[Node]) -> list[Item]:
-        """Return the places of the items of a list."""
         return [self.item(node) for node in nodes]
 
     def parent(self, node: Node) -> Node:
-        """Return the node that a node is part of."""
         parent: Node = self._parents[node]
         return parent
 
     def ancestors(self, node: Node) -> Iterator[Node]:
-        """Yield what a node is part of, the nearest first."""
+        """Yield the enclosing nodes, the nearest first."""
         while node in self._parents:
             node = self._parents[node]
             yield node
@@ -114,18 +106,18 @@ class Parsed:
         )
 
     def scope(self, node: Node) -> Any:
-        """Return the scope that a node lies in."""
+        """Return the scope that contains a node."""
         for owner in (node, *self.ancestors(node)):
             if self._scopes.get(owner) is not None:
                 return self._scopes[owner]
         raise LookupError(node)
 
     def assignments(self, name: cst.Name) -> list[Any]:
-        """Return what a name may be bound to where it stands."""
+        """Return the possible bindings of a name."""
         return list(self.scope(name)[name.value])
 
     def is_builtin(self, node: Node, name: str) -> bool:
-        """Return whether a node is the builtin of that name."""
+        """Return whether a node refers to the builtin of that name."""
         return (
             isinstance(node, cst.Name)
             and node.value == name
@@ -133,7 +125,7 @@ class Parsed:
         )
 
     def is_visible(self, scope: Any, node: Node) -> bool:
-        """Return whether a name of ``scope`` can be seen from a node."""
+        """Return whether a name of ``scope`` is visible from a node."""
         at = self.scope(node)
         while at is not scope and at is not at.parent:
             at = at.parent
@@ -151,10 +143,10 @@ def dotted(node: Node) -> str:
 
 
 def _check(text: str) -> None:
-    """Raise a ProgramError, in Python's own words, for a text that Python would reject.
+    """Raise a ProgramError with Python's own message if Python rejects a text.
 
-    It runs before the other parser, whose errors list every token that it expected, and which a
-    deeply nested text can crash together with the process.
+    It runs before libcst, whose errors list every expected token, and which a deeply nested text
+    can crash together with the process.
     """
     try:
         with warnings.catch_warnings(action="ignore"):

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
+from libcst import CSTNode as Node
 
 from stepscope.migrate.mapping import ENUMS, HOMES, Dialect
-from stepscope.migrate.parsed import dotted
-
-if TYPE_CHECKING:
-    from libcst import CSTNode as Node
-
-    from stepscope.migrate.parsed import Parsed
+from stepscope.migrate.parsed import Parsed, dotted
 
 
 class Reach(Enum):
     """How an imported name leads to a profiler's."""
 
-    MEMBER = auto()  # it is one of them
-    MODULE = auto()  # it stands for the module that has them
-    PARENT = auto()  # it is a package that the module is in: torch of torch.profiler
+    MEMBER = auto()  # the name is a member
+    MODULE = auto()  # the name is the module with the members
+    PARENT = auto()  # the name is a parent package: torch of torch.profiler
 
 
 @dataclass(eq=False)
@@ -54,18 +50,18 @@ class Reference:
 
 def find_imports(parsed: Parsed) -> list[Imported]:
     """Return every name that the program's import statements bind."""
-    found = []
+    imports = []
     for node in parsed.nodes:
         if isinstance(node, cst.Import):
-            found += [_plain(parsed, node, alias) for alias in node.names]
+            imports += [_plain(parsed, node, alias) for alias in node.names]
         elif (
             isinstance(node, cst.ImportFrom)
             and not isinstance(node.names, cst.ImportStar)
             and node.module is not None
             and not node.relative
         ):
-            found += [_from(parsed, node, alias) for alias in node.names]
-    return found
+            imports += [_from(parsed, node, alias) for alias in node.names]
+    return imports
 
 
 def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
@@ -84,7 +80,7 @@ def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
         ]
         for imported in candidates:
             imported.uses.append(node)
-        # import torch and import torch.profiler bind the same name: the second is the nearer.
+        # `import torch` and `import torch.profiler` bind one name: prefer the second.
         for imported in sorted(candidates, key=lambda one: -len(one.loads)):
             reference = _reference(parsed, node, imported)
             if reference is not None:
@@ -96,7 +92,7 @@ def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
 
 @dataclass(frozen=True, eq=False)
 class OtherUse:
-    """A use of something in a profiler's modules that has no name in its dialect."""
+    """A use of something in a profiler's modules that its dialect has no name for."""
 
     node: Any
     path: str
@@ -109,8 +105,8 @@ _OLDER = {"torch": "torch.autograd.profiler"}
 def find_other_uses(parsed: Parsed, imports: list[Imported], source: Dialect) -> list[OtherUse]:
     """Return the uses of a dialect's modules that ``find_references`` leaves alone."""
     if source.module not in ("torch.profiler", "paddle.profiler"):
-        return []  # what else is in stepscope is no profiler code
-    found = {}
+        return []  # other parts of stepscope are not profiler code
+    uses = {}
     for imported in imports:
         for root in imported.uses:
             chain = _chain(parsed, root)
@@ -119,8 +115,8 @@ def find_other_uses(parsed: Parsed, imports: list[Imported], source: Dialect) ->
             older = f"{_OLDER.get(source.vocabulary)}."
             is_other = dialect is source and rest and rest[0] not in dialect.names
             if is_other or path.startswith(older):
-                found[chain[-1]] = OtherUse(chain[-1], path)
-    return list(found.values())
+                uses[chain[-1]] = OtherUse(chain[-1], path)
+    return list(uses.values())
 
 
 def dialect_of(path: str) -> tuple[Dialect | None, list[str]]:
@@ -134,7 +130,7 @@ def dialect_of(path: str) -> tuple[Dialect | None, list[str]]:
 
 
 def _leave_out_other_imports(imports: list[Imported], references: list[Reference]) -> None:
-    """Leave out the imports that the rest of the program uses: ``stepscope.read_trace``."""
+    """Leave out imports that the rest of the program uses: ``stepscope.read_trace``."""
     users: dict[Imported, int] = {}
     for reference in references:
         users[reference.imported] = users.get(reference.imported, 0) + 1
@@ -190,7 +186,7 @@ def _reference(parsed: Parsed, root: Any, imported: Imported) -> Reference | Non
     if dialect is None:
         return None
     if not rest:
-        # A bare `stepscope` says nothing about what is used of it.
+        # A bare `stepscope` does not tell which members are used.
         is_package = imported.is_plain and len(chain) == 1
         return None if is_package else Reference(chain[-1], imported, dialect, "")
     if rest[0] not in dialect.names:

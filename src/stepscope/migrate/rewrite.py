@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -17,16 +16,17 @@ from stepscope.migrate.limits import Limits
 from stepscope.migrate.mapping import HOMES, destination, direction
 from stepscope.migrate.methods import Methods
 from stepscope.migrate.parsed import Parsed, ProgramError, dotted
-from stepscope.migrate.references import find_imports, find_other_uses, find_references
-
-if TYPE_CHECKING:
-    from stepscope.migrate.references import Imported, Reference
+from stepscope.migrate.references import (
+    Imported,
+    Reference,
+    find_imports,
+    find_other_uses,
+    find_references,
+)
 
 
 @dataclass(frozen=True)
 class Migration:
-    """A converted program."""
-
     text: str
     sources: tuple[str, ...]  # the modules whose profiler code was found
     converted: int  # uses and imports of profiler names that were converted
@@ -61,7 +61,7 @@ def migrate(text: str, to: str) -> Migration:
 
 
 def _convert(conversion: Conversion, references: list[Reference], imports: list[Imported]) -> int:
-    """Convert one dialect's code; return how many uses and imports that were."""
+    """Convert one dialect's code; return the number of uses and imports."""
     spelling = Imports(conversion, imports)
     calls = Calls(conversion, spelling)
     instances = Instances(conversion.parsed, references)
@@ -75,7 +75,7 @@ def _convert(conversion: Conversion, references: list[Reference], imports: list[
 
 
 def _mark_others(conversion: Conversion, imports: list[Imported]) -> None:
-    """Mark uses of a profiler's modules that no table names: they stay as they are."""
+    """Mark uses of a profiler's modules that have no mapping; they stay unchanged."""
     if not conversion.way.parameters:
         return  # the same vocabulary: they work as before
     for use in find_other_uses(conversion.parsed, imports, conversion.source):
@@ -83,7 +83,7 @@ def _mark_others(conversion: Conversion, imports: list[Imported]) -> None:
 
 
 def _checked(text: str) -> str:
-    """Return a text that is a program; anything else must never be written."""
+    """Return the text if it is a valid program; anything else must never be written."""
     try:
         ast.parse(text)
     except SyntaxError as error:
@@ -96,7 +96,7 @@ def _checked(text: str) -> str:
 
 
 def _without_stars(text: str, to: str) -> tuple[str, int]:
-    """Return the text with the used names in place of ``from torch.profiler import *``."""
+    """Replace ``from torch.profiler import *`` by the names that are used."""
     parsed = Parsed(text)
     edits = Edits(parsed.source)
     stars = 0

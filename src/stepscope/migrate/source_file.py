@@ -14,7 +14,7 @@ from stepscope.errors import StepscopeError
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A program's text, and how it is stored."""
+    """A program's text and encoding."""
 
     path: str
     text: str
@@ -22,7 +22,7 @@ class SourceFile:
 
 
 def read_source(path: str) -> SourceFile:
-    """Read a program; a file that cannot be read raises a StepscopeError."""
+    """Read a program; a StepscopeError if it cannot be read."""
     try:
         data = Path(path).read_bytes()
     except IsADirectoryError:
@@ -40,7 +40,7 @@ def read_source(path: str) -> SourceFile:
 
 
 def write_source(file: SourceFile, text: str) -> None:
-    """Put a new text in the file's place, whole or not at all."""
+    """Replace the file's text, whole or not at all."""
     target = Path(os.path.realpath(file.path))  # a link stays a link
     written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:

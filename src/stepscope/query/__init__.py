@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from stepscope.trace.model import QUERIES
+from stepscope.trace.model import QUERIES, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import polars
-
-    from stepscope.trace.model import Trace
 
 
 @QUERIES.register
 def _run_sql(traces: Mapping[str, Trace], query: str, engine: str) -> polars.DataFrame:
-    # Data frames take longer to import than many a trace to read: only for those who ask.
+    # Importing data frames takes longer than reading many traces.
     from stepscope.query.engine import run_sql
 
     return run_sql(traces, query, engine)

@@ -6,7 +6,6 @@ from stepscope.query.views import VIEWS
 
 
 def markdown() -> str:
-    """Return every view and its columns."""
     parts = []
     for view in VIEWS:
         rows = [f"| `{column}` | {meaning} |" for column, meaning in view.columns.items()]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import StepscopeError
-from stepscope.query.views import VIEWS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from stepscope.query.views import View
-    from stepscope.trace.model import Trace
+from stepscope.query.views import VIEWS, View
+from stepscope.trace.model import Trace
 
 # Quoted names are part of the code; literals and comments are not.
 _PARTS = re.compile(r"""("(?:[^"]|"")*")|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/""", re.DOTALL)
@@ -31,13 +27,11 @@ _DUCKDB_CONFIG = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
-    "lock_configuration": "true",  # or the query could undo the others
+    "lock_configuration": "true",  # or the query could undo the settings above
 }
 
 
 class Engine(Enum):
-    """What runs a query."""
-
     POLARS = "polars"
     DUCKDB = "duckdb"
 
@@ -47,9 +41,9 @@ def run_sql(
 ) -> pl.DataFrame:
     """Return the rows that a query asks for; the column ``trace`` has the key of each trace.
 
-    A query has no access to files: it may come from an agent that reads what a trace says.
+    A query has no access to files: it may come from an agent that follows a trace's text.
     """
-    if engine not in {each.value for each in Engine} | set(Engine):
+    if engine not in {known_engine.value for known_engine in Engine} | set(Engine):
         raise StepscopeError(f"engine={engine!r} is not known: use 'polars' or 'duckdb'")
     code = _PARTS.sub(lambda part: part[1] or " ", query)
     words = {word.lower() for word in _WORD.findall(code)}
@@ -77,7 +71,7 @@ def _frame(view: View, traces: Mapping[str, Trace], wanted: Collection[str] | No
 
 
 def _in_polars(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
-    """Run a query on texts as categories, five times as fast, if it takes them."""
+    """Run a query on categorical texts, five times as fast, if it supports them."""
     try:
         if _categories_sort_as_text():
             return _polars_result(frames, query)
@@ -86,7 +80,7 @@ def _in_polars(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
         pl.exceptions.SchemaError,
         pl.exceptions.ComputeError,
     ):
-        pass  # LIKE and the functions of texts do not take categories
+        pass  # LIKE and text functions reject categories
     except pl.exceptions.PolarsError as error:
         raise _explained(error, frames) from None
     texts = pl.col(*_TEXTS).cast(pl.String)
@@ -128,7 +122,7 @@ def _in_duckdb(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
 
 
 def _plain(result: pl.DataFrame) -> pl.DataFrame:
-    """Return sums, which DuckDB makes 128 bits wide, as the integers that everybody reads."""
+    """Return sums, which DuckDB makes 128 bits wide, as 64-bit integers."""
     wide = [
         name
         for name, kind in result.schema.items()
@@ -141,29 +135,31 @@ def _plain(result: pl.DataFrame) -> pl.DataFrame:
 
 
 def _explained(error: Exception, frames: Mapping[str, pl.DataFrame]) -> StepscopeError:
-    told = str(error).strip().partition("\n")[0]
-    missing = re.search(r"(?:unable to find column|Referenced column) \"([^\"]+)\"", told)
+    message = str(error).strip().partition("\n")[0]
+    missing = re.search(r"(?:unable to find column|Referenced column) \"([^\"]+)\"", message)
     if missing:
         return StepscopeError(_no_column(missing[1], frames))
-    unknown = re.search(r"relation '([^']+)' was not found|Table with name (\S+) does not", told)
+    unknown = re.search(r"relation '([^']+)' was not found|Table with name (\S+) does not", message)
     if unknown:
         name = unknown[1] or unknown[2]
-        known = [view.name for view in VIEWS]
+        tables = [view.name for view in VIEWS]
         return StepscopeError(
-            f"there is no table {name!r}{_meant(name, known)}; there are {_listed(known)}"
+            f"there is no table {name!r}{_meant(name, tables)}; there are {_listed(tables)}"
         )
-    return StepscopeError(f"the query cannot be run: {told}")
+    return StepscopeError(f"the query cannot be run: {message}")
 
 
 def _no_column(name: str, frames: Mapping[str, pl.DataFrame]) -> str:
-    known = {view.name: [*view.columns, "trace"] for view in VIEWS if view.name in frames}
-    every = [column for columns in known.values() for column in columns]
-    told = "; ".join(f"{view} has {_listed(columns)}" for view, columns in known.items())
-    return f"there is no column {name!r}{_meant(name, every)}; {told or 'the query names no table'}"
+    views = {view.name: [*view.columns, "trace"] for view in VIEWS if view.name in frames}
+    every = [column for columns in views.values() for column in columns]
+    known = "; ".join(f"{view} has {_listed(columns)}" for view, columns in views.items())
+    return (
+        f"there is no column {name!r}{_meant(name, every)}; {known or 'the query names no table'}"
+    )
 
 
-def _meant(name: str, known: list[str]) -> str:
-    close = get_close_matches(name.lower(), known, 1)
+def _meant(name: str, names: list[str]) -> str:
+    close = get_close_matches(name.lower(), names, 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

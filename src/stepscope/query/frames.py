@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import numpy as np
 import polars as pl
@@ -20,20 +20,13 @@ from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.frames import slices_frame, table_frame, text_series
 from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES
-from stepscope.trace.model import NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stepscope.trace.model import Int64, Trace
-
+from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
 WHEN = ("start_ns", "duration_ns")
 WHERE_IT_RAN = ("pid", "tid", "process", "thread")
 
 
 def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
-    """Return everything that has a start and a duration."""
     frame = slices_frame(trace, only=wanted)
     if not frame.width:  # a query may only count
         frame = slices_frame(trace, only={"start_ns"})
@@ -43,12 +36,11 @@ def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
 
 
 def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the operators, with module, inputs, FLOPs and device time."""
     slices = trace.slices
     rows = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
     base = slices_frame(trace, only=_OP_BASE)[rows]
     shapes, types = _inputs(trace, rows)
-    launched = np.zeros(len(slices) + 1, np.int64)  # the last is for NO_SLICE
+    launched = np.zeros(len(slices) + 1, np.int64)  # the last entry is for NO_SLICE
     work = device_work(trace)
     if len(work):
         np.add.at(launched, work.operator[work.rows], work.duration_ns)
@@ -63,7 +55,6 @@ def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def kernels(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the device work, with who launched it."""
     work = device_work(trace)
     rows, slices = work.rows, trace.slices
     operator = work.operator[rows] if len(rows) else rows
@@ -86,7 +77,6 @@ def kernels(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def steps(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the steps and their parts."""
     table = step_table(trace)
     frame = step_breakdown(trace).to_polars()
     by = "none" if table.by is StepsBy.NOTHING else table.by.name.lower()
@@ -94,17 +84,15 @@ def steps(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def modules(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the sums by module."""
     return module_table(trace).to_polars()
 
 
 def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the memory events, with what ran then."""
     frame = table_frame(trace, trace.memory)
     around = trace.memory.slice.astype(np.int64)
-    known = KnownStacks(trace.stacks, trace.memory.stack)
+    stacks = KnownStacks(trace.stacks, trace.memory.stack)
     return frame.with_columns(
-        **_stack_texts(trace, known, len(frame)),
+        **_stack_texts(trace, stacks, len(frame)),
         inside=_names(trace, around),
         module=_module_names(trace, around),
         step=_steps_of(trace, around),
@@ -112,7 +100,6 @@ def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the samples, with their stacks as texts."""
     around = trace.samples.slice.astype(np.int64)
     return table_frame(trace, trace.samples, _SAMPLE_BASE).with_columns(
         **_stack_texts(trace, stacks_of_samples(trace), len(trace.samples)),
@@ -122,27 +109,25 @@ def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 def findings(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return the findings in their order."""
-    told = [
+    rows = [
         {
             "place": number,
-            "problem": found.id,
-            "title": found.title,
-            "severity": found.severity.value,
-            "share": float(found.share),
-            "saves_ns": round(found.saves_ns),
-            "file": found.places[0].file if found.places else None,
-            "line": found.places[0].line if found.places else None,
-            "text": found.text,
-            "fix": found.fix,
+            "problem": finding.id,
+            "title": finding.title,
+            "severity": finding.severity.value,
+            "share": float(finding.share),
+            "saves_ns": round(finding.saves_ns),
+            "file": finding.places[0].file if finding.places else None,
+            "line": finding.places[0].line if finding.places else None,
+            "text": finding.text,
+            "fix": finding.fix,
         }
-        for number, found in enumerate(answer(trace).findings, 1)
+        for number, finding in enumerate(answer(trace).findings, 1)
     ]
-    return pl.DataFrame(told, schema=_FINDING_TYPES)
+    return pl.DataFrame(rows, schema=_FINDING_TYPES)
 
 
 def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
-    """Return one row about the trace as a whole."""
     info, steps = trace.info, step_table(trace)
     steady = steps.duration_ns[steady_steps(trace)]
     work = device_work(trace)
@@ -168,9 +153,8 @@ def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 # ---- parts of them
 
 
-def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Series]:
-    """Return the innermost frame and the whole stack of each row."""
-    stacks = stack_labels(known, rows, trace.strings)
+def _stack_texts(trace: Trace, known_stacks: KnownStacks, rows: int) -> dict[str, pl.Series]:
+    stacks = stack_labels(known_stacks, rows, trace.strings)
     innermost = [path[0] if path else "" for path in stacks.texts]
     whole = [" < ".join(path) for path in stacks.texts]
     return {
@@ -180,10 +164,9 @@ def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Se
 
 
 def _names(trace: Trace, rows: Int64) -> pl.Series:
-    """Return the names of some slices, null for NO_SLICE."""
     ids = np.where(rows == NO_SLICE, 0, trace.slices.name[rows] if len(trace.slices) else 0)
-    found, codes = distinct(ids)
-    return _or_null(text_series([trace.strings[int(i)] for i in found], codes), rows)
+    distinct_ids, codes = distinct(ids)
+    return _or_null(text_series([trace.strings[int(i)] for i in distinct_ids], codes), rows)
 
 
 def _module_names(trace: Trace, rows: Int64) -> pl.Series:
@@ -209,13 +192,13 @@ def _inputs(trace: Trace, rows: Int64) -> tuple[pl.Series, pl.Series]:
     if not len(rest):
         nothing = pl.repeat(None, len(rows), dtype=pl.Categorical, eager=True)
         return nothing, nothing
-    found, codes = distinct(rest[rows])
+    distinct_ids, codes = distinct(rest[rows])
     shapes, types = [], []
-    for text_id in found:
+    for text_id in distinct_ids:
         text = trace.strings[int(text_id)]
-        known = INPUT_DIMS in text
-        shapes.append(str(input_dims(text)) if known else "")
-        types.append(str(pairs_of(text).get(INPUT_TYPES, "")) if known else "")
+        has_dims = INPUT_DIMS in text
+        shapes.append(str(input_dims(text)) if has_dims else "")
+        types.append(str(pairs_of(text).get(INPUT_TYPES, "")) if has_dims else "")
     return text_series(shapes, codes), text_series(types, codes)
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from stepscope.analysis.steps.parts import Part
 from stepscope.query import frames
 from stepscope.registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    import polars as pl
-
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
 
 from stepscope.analysis.compare.model import NOTEBOOK as DIFF_NOTEBOOK
+from stepscope.analysis.compare.model import Diff
 from stepscope.analysis.host.modules import NOTEBOOK as MODULES_NOTEBOOK
+from stepscope.analysis.host.modules import ModuleTable
+from stepscope.analysis.memory.timeline import MemoryTimeline
 from stepscope.formats.memory_timeline import TIMELINE_FORMATS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
-from stepscope.trace.model import NOTEBOOK
-
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.analysis.compare.model import Diff
-    from stepscope.analysis.host.modules import ModuleTable
-    from stepscope.analysis.memory.timeline import MemoryTimeline
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import NOTEBOOK, Trace
 
 
 @NOTEBOOK.register
@@ -36,10 +31,10 @@ def _modules(table: ModuleTable) -> str:
 
 
 @DIFF_NOTEBOOK.register
-def _diff(found: Diff) -> str:
+def _diff(diff: Diff) -> str:
     from stepscope.report.compare import diff_html
 
-    return diff_html(found)
+    return diff_html(diff)
 
 
 def _write_memory(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:

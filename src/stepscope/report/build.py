@@ -5,37 +5,32 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import numpy as np
 
 from stepscope.analysis.host.source_files import program_folders
 from stepscope.analysis.memory.by_event import MEMORY_NAME
+from stepscope.analysis.memory.timeline import MemoryTimeline
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.shared import shared_analyses
 from stepscope.formats.files import gzipped, output_file
+from stepscope.formats.registry import Progress
 from stepscope.report.detail import MOST_SLICES, detail_of
-from stepscope.report.pages import MEMORY, PAGES, STATIC
+from stepscope.report.pages import MEMORY, PAGES, STATIC, Page, Section
 from stepscope.report.payload import Payload
 from stepscope.report.sections.events import add_events, add_strings
 from stepscope.report.sections.memory import add_memory
 from stepscope.trace.keys import EVENT_INDEX, FORWARD_THREAD, SEQUENCE_NUMBER
+from stepscope.trace.model import Trace
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
-
-    from stepscope.analysis.memory.timeline import MemoryTimeline
-    from stepscope.formats.registry import Progress
-    from stepscope.report.pages import Page, Section
-    from stepscope.trace.model import Trace
-
-    Folders = Mapping[str, Traversable | Path]  # by the first part of their modules' names
+Folders = Mapping[str, Traversable | Path]  # by module prefix
 
 MOST_SHARED = 4_000_000
 """Of more slices, what sections have in common is computed anew, or it would fill the memory."""
@@ -48,8 +43,8 @@ _NUMBERS = frozenset(
     }
 )
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-_PREFIX = "stepscope"  # of our modules' names in the page's import map
-_BASE64_AT_ONCE = 3 << 20  # a multiple of 3: the pieces join
+_PREFIX = "stepscope"  # of our modules in the page's import map
+_BASE64_AT_ONCE = 3 << 20  # a multiple of 3, so that pieces have no padding
 
 
 def export_html(
@@ -70,14 +65,14 @@ def export_html(
     """
     tell = progress or (lambda _done, _all: None)
     title = title or _title(trace)
-    trace = reported(trace)  # once, for all sections: it is another Trace then
+    trace = reported(trace)  # once, since all sections share analyses by Trace
     detail = detail_of(trace, most_slices)
     if isinstance(source, bool):
         source = program_folders() if source else ()
     payload = Payload(detail, with_code=bool(source), code_from=source)
     payload.add_value("left_out", detail.left_out)
     pages = tuple(PAGES)
-    # What is by slice comes first: then the slices that the page holds are needed no more.
+    # Sections by slice come first: after them, the page's slices are freed.
     work: list[Section] = [add_events, *(page.section for page in pages if page.by_slice)]
     whole_from = len(work)
     work += [page.section for page in pages if not page.by_slice]
@@ -98,13 +93,13 @@ def export_html(
 
 
 def reported(trace: Trace) -> Trace:
-    """Return what a report needs of a trace: its memory as a table, and no marks that say no more.
+    """Return the trace with its memory as a table, and without marks that other columns repeat.
 
-    Whoever keeps this one instead has room for the sections of a big trace.
+    A caller that keeps only this trace leaves memory for the sections of a big one.
     """
     trace = with_memory(trace)
     marks = trace.marks
-    # The sections take arrows from correlations and sequences, and memory from its table.
+    # Sections read flows from correlations and sequences, and memory from its table.
     spare = np.isin(marks.phase, [ord(letter) for letter in "stf"])
     if len(trace.memory):
         words = trace.strings.ids_of([MEMORY_NAME])
@@ -115,16 +110,16 @@ def reported(trace: Trace) -> Trace:
 
 
 def _without_numbers(trace: Trace) -> Trace:
-    """Leave out the arguments that number the events, or repeat a column: no section reads them.
+    """Drop arguments that number events or repeat a column, since no section reads them.
 
-    Columns in which nothing is take no room, either.
+    Columns without a value take no memory, either.
     """
     slices, args = trace.slices, trace.slices.args
-    kept = {key: column for key, column in args.integers.items() if key not in _NUMBERS}
+    shown = {key: column for key, column in args.integers.items() if key not in _NUMBERS}
     nothing = np.broadcast_to(np.uint32(0), len(slices))
     lean = replace(
         slices,
-        args=replace(args, integers=kept),
+        args=replace(args, integers=shown),
         overload=slices.overload if slices.overload.any() else nothing,
         stack=slices.stack if slices.stack.any() else nothing,
     )
@@ -147,7 +142,6 @@ def write_page(
     *,
     private: bool = False,
 ) -> None:
-    """Write a page that needs nothing but itself."""
     payload.add_value("title", title)
     folders = {page.module.partition("/")[0]: page.static for page in pages} | {_PREFIX: STATIC}
     parts = {
@@ -179,7 +173,6 @@ def _compressed(block: bytes) -> str:
 
 
 def _start(pages: Sequence[Page]) -> str:
-    """Return the script that imports the pages' modules and shows them."""
     names = [f"page{i}" for i in range(len(pages))]
     imports = [
         f"import {{ page as {name} }} from {json.dumps(page.module)};"
@@ -190,7 +183,7 @@ def _start(pages: Sequence[Page]) -> str:
 
 
 def _modules(folders: Folders) -> Iterator[tuple[str, str]]:
-    """Yield the name of each module in the page, and its text as a URL."""
+    """Yield the name of each module and its text as a data URL."""
     for prefix, folder in folders.items():
         for path, file in _files(folder, ".js"):
             text = base64.b64encode(file.read_bytes()).decode()
@@ -198,7 +191,7 @@ def _modules(folders: Folders) -> Iterator[tuple[str, str]]:
 
 
 def _style(folders: Folders) -> str:
-    """Return the style sheets: the frame's first, so that a page's own may differ from it."""
+    """Return the style sheets: that of the frame first, so that pages can override it."""
     sheets = [entry for folder in folders.values() for entry in _files(folder, ".css")]
     sheets.sort(key=lambda entry: entry[0] != "report.css")
     return "\n".join(sheet.read_text(encoding="utf-8") for _, sheet in sheets)

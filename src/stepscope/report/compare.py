@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.compare.flame import diff_flame
-from stepscope.analysis.compare.model import signed
+from stepscope.analysis.compare.model import Diff, DiffTable, signed
+from stepscope.analysis.compare.side import Side
 from stepscope.analysis.shared import shared_analyses
 from stepscope.report.build import write_page
 from stepscope.report.notebook import nothing_html, table_html
@@ -21,17 +24,9 @@ from stepscope.trace.model import Trace
 from stepscope.trace.table import Remap
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.compare.model import Diff, DiffTable
-    from stepscope.analysis.compare.side import Side
-
 _ROWS = 10
-_MOST_ROWS = 500  # of a table of the page; the others are one row
-_MOST_SLICES = 200_000  # of one step: a longer one is shown by its first
+_MOST_ROWS = 500  # rows of a table of the page; the others are summed
+_MOST_SLICES = 200_000  # slices of one step: the first ones of a longer step
 
 PAGES = (
     Page("stepscope/diff/overview.js", lambda _trace, _payload: None),
@@ -40,9 +35,8 @@ PAGES = (
 )
 
 
-def diff_html(found: Diff) -> str:
-    """Return the verdict and what changed most, as HTML for a notebook."""
-    shown, rest = shown_rows(found.tables[0], _ROWS)
+def diff_html(diff: Diff) -> str:
+    shown, rest = shown_rows(diff.tables[0], _ROWS)
     rows = [
         (
             row.what,
@@ -59,49 +53,49 @@ def diff_html(found: Diff) -> str:
     rows.append(
         (
             "all",
-            duration_text(found.before_ns),
-            duration_text(found.after_ns),
-            signed(found.difference_ns),
+            duration_text(diff.before_ns),
+            duration_text(diff.after_ns),
+            signed(diff.difference_ns),
             "",
         )
     )
-    told = [*facts_lines(found), *other_lines(found)]
-    heading = f"what changed in a {found.unit}"
+    notes = [*facts_lines(diff), *other_lines(diff)]
+    heading = f"what changed in a {diff.unit}"
     table = table_html((heading, "before", "after", "difference", ""), rows)
-    return nothing_html(found.verdict) + table + "".join(nothing_html(line) for line in told)
+    return nothing_html(diff.verdict) + table + "".join(nothing_html(line) for line in notes)
 
 
-def export_diff_html(found: Diff, path: str | os.PathLike[str]) -> None:
+def export_diff_html(diff: Diff, path: str | os.PathLike[str]) -> None:
     """Write a comparison as one HTML file that needs no network."""
     payload = Payload()
-    payload.add_value("diff", _told(found))
-    nodes = diff_flame(found)
+    payload.add_value("diff", _told(diff))
+    nodes = diff_flame(diff)
     payload.add_value("diff.flame.names", [node.name for node in nodes])
     for name in ("parent", "before_ns", "after_ns"):
         column = np.array([getattr(node, name) for node in nodes], np.int64)
         payload.add_column(f"diff.flame.{name}", column)
-    for word, side in (("before", found.before), ("after", found.after)):
+    for word, side in (("before", diff.before), ("after", diff.after)):
         times = side.step_times
         payload.add_column(f"diff.{word}.ns", np.concatenate(times))
-        run = np.repeat(np.arange(len(times)), [len(each) for each in times])
+        run = np.repeat(np.arange(len(times)), [len(run_times) for run_times in times])
         payload.add_column(f"diff.{word}.run", run)
         with shared_analyses():
             _add_step(side, _Prefixed(payload, f"{word}/"))
     write_page(path, "Stepscope comparison", payload, PAGES)
 
 
-def _told(found: Diff) -> dict[str, Any]:
+def _told(diff: Diff) -> dict[str, Any]:
     return {
-        "verdict": found.verdict,
-        "is_real": found.step.is_real,
-        "change": found.step.change,
-        "unit": found.unit,
-        "before_ns": found.before_ns,
-        "after_ns": found.after_ns,
-        "facts": list(facts_lines(found)),
-        "others": list(other_lines(found)),
-        "labels": [[run.label for run in side.runs] for side in (found.before, found.after)],
-        "tables": [_table(table) for table in found.tables],
+        "verdict": diff.verdict,
+        "is_real": diff.step.is_real,
+        "change": diff.step.change,
+        "unit": diff.unit,
+        "before_ns": diff.before_ns,
+        "after_ns": diff.after_ns,
+        "facts": list(facts_lines(diff)),
+        "others": list(other_lines(diff)),
+        "labels": [[run.label for run in side.runs] for side in (diff.before, diff.after)],
+        "tables": [_table(table) for table in diff.tables],
     }
 
 
@@ -117,18 +111,16 @@ def _table(table: DiffTable) -> dict[str, Any]:
 
 
 class _Prefixed(Payload):
-    """Names everything by its side: the page has the events of two traces."""
+    """A payload that puts the side before each name, since the page has two traces."""
 
     def __init__(self, payload: Payload, prefix: str) -> None:
         super().__init__()
         self._under, self._prefix = payload, prefix
 
     def add_value(self, name: str, value: Any) -> None:
-        """Keep a JSON value under the side's name."""
         self._under.add_value(f"{self._prefix}{name}", value)
 
     def add_column(self, name: str, values: NDArray[Any], *, ascending: bool = False) -> None:
-        """Keep a column under the side's name."""
         self._under.add_column(f"{self._prefix}{name}", values, ascending=ascending)
 
 
@@ -152,13 +144,13 @@ def _add_step(side: Side, payload: Payload) -> None:
 
 
 def _cut(trace: Trace, start_ns: int, end_ns: int) -> Trace:
-    """Return the slices of a trace that begin within some time, and nothing else."""
+    """Return only the slices that begin within these times."""
     slices = trace.slices
-    kept = (slices.start_ns >= start_ns) & (slices.start_ns < end_ns)
-    kept[np.flatnonzero(kept)[_MOST_SLICES:]] = False
-    place = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[:-1]
-    taken = slices.take(kept).remap(Remap(slice=place))
-    # Those whose callers began before it are the outermost now.
+    inside = (slices.start_ns >= start_ns) & (slices.start_ns < end_ns)
+    inside[np.flatnonzero(inside)[_MOST_SLICES:]] = False
+    place = np.append(np.where(inside, np.cumsum(inside) - 1, -1), -1)[:-1]
+    taken = slices.take(inside).remap(Remap(slice=place))
+    # Slices whose callers began earlier become outermost.
     top = taken.depth.copy()
     inner = np.flatnonzero(taken.parent >= 0)
     for row in inner.tolist():

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.distinct import distinct
-from stepscope.trace.model import NO_PARENT, SliceKind, Trace
+from stepscope.trace.model import NO_PARENT, Bool, Int64, SliceKind, Slices, Trace
 from stepscope.trace.table import Remap
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int64, Slices
-
 
 MOST_SLICES = 3_000_000
 """Browsers take long to open a page with more."""
 
-_MOMENTS = 4_096  # into which the recorded time is divided: more than a screen has pixels
-_A_MOMENT = 8  # slices of a track at least, or there are fewer moments
+_MOMENTS = 4_096  # time slots of the recording: more than a screen has pixels
+_A_MOMENT = 8  # slices per track and slot at least, or there are fewer slots
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What a page shows of a trace slice by slice; its sums are those of the whole trace."""
+    """The slices that a page shows; its sums are those of the whole trace."""
 
-    trace: Trace  # with the slices that the page holds
-    row_in_page: Int64 | None  # of each slice of the whole trace; None: they are all there
+    trace: Trace  # the page's slices
+    row_in_page: Int64 | None  # of each slice of the whole trace; None if none is left out
     left_out: int
 
     def page_rows(self, rows: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return where slices are in the page; one that is left out is where the one around is.
+        """Return the rows of slices in the page; a slice that was left out has that of its parent.
 
-        NO_SLICE stays, and stands for a slice with nothing around it, too.
+        NO_SLICE stands for a slice without a parent in the page, and stays NO_SLICE.
         """
         if self.row_in_page is None:
             return rows
@@ -46,19 +40,19 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     """Keep at most ``most`` slices: of each track and moment the longest, and all steps."""
     if len(trace) <= most:
         return Detail(trace, None, 0)
-    kept = _kept(trace.slices, most)
-    place = _places(trace.slices.parent, kept)
+    is_kept = _kept(trace.slices, most)
+    place = _places(trace.slices.parent, is_kept)
     moved = Remap(slice=place)
-    tables = {**trace.tables(), "slices": trace.slices.take(kept)}
+    tables = {**trace.tables(), "slices": trace.slices.take(is_kept)}
     shown = replace(trace, **{name: table.remap(moved) for name, table in tables.items()})
-    return Detail(shown, place, len(kept) - len(shown))
+    return Detail(shown, place, len(is_kept) - len(shown))
 
 
 def _kept(slices: Slices, most: int) -> Bool:
-    kept: Bool = slices.kind == SliceKind.STEP
-    kept[0] = True  # the page's first moment is the trace's
-    others = np.flatnonzero(~kept)
-    room = max(most - int(kept.sum()), 0)
+    is_kept: Bool = slices.kind == SliceKind.STEP
+    is_kept[0] = True  # the page begins where the trace does
+    others = np.flatnonzero(~is_kept)
+    room = max(most - int(is_kept.sum()), 0)
     start_ns = slices.start_ns[others] - slices.start_ns[0]
     tracks, track = distinct(slices.track[others])
     moments = min(max(room // (_A_MOMENT * len(tracks)), 1), _MOMENTS)
@@ -66,14 +60,14 @@ def _kept(slices: Slices, most: int) -> Bool:
     order = np.lexsort((-slices.duration_ns[others], group))
     counts = np.bincount(group)
     firsts = np.cumsum(counts) - counts
-    rank = np.arange(len(others)) - np.repeat(firsts, counts)  # by duration, in its group
+    rank = np.arange(len(others)) - np.repeat(firsts, counts)  # by duration, in the group
     deepest = _deepest(counts, room)
-    kept[others[order[rank < deepest]]] = True
-    return kept
+    is_kept[others[order[rank < deepest]]] = True
+    return is_kept
 
 
 def _deepest(counts: Int64, most: int) -> int:
-    """Return how many slices of each group may stay for at most ``most`` in all."""
+    """Return how many slices of each group stay, so that all together are at most ``most``."""
     low, high = 0, int(counts.max(initial=0))
     while low < high:
         middle = (low + high + 1) // 2
@@ -84,16 +78,16 @@ def _deepest(counts: Int64, most: int) -> int:
     return low
 
 
-def _places(parent: NDArray[np.int32], kept: Bool) -> Int64:
-    """Return the new row of each slice, or of the next kept one around it."""
-    nowhere = len(kept)
-    holder = np.where(kept, np.arange(nowhere), np.where(parent == NO_PARENT, nowhere, parent))
+def _places(parent: NDArray[np.int32], is_kept: Bool) -> Int64:
+    """Return each slice's new row; a dropped slice has that of its nearest kept parent."""
+    nowhere = len(is_kept)
+    holder = np.where(is_kept, np.arange(nowhere), np.where(parent == NO_PARENT, nowhere, parent))
     holder = np.append(holder, nowhere)
-    while True:  # each round doubles how far up it reaches
+    while True:  # each round doubles the distance to the ancestor
         above = holder[holder]
         if np.array_equal(above, holder):
             break
         holder = above
-    new_row = np.append(np.where(kept, np.cumsum(kept) - 1, NO_PARENT), NO_PARENT)
+    new_row = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, NO_PARENT), NO_PARENT)
     place: Int64 = new_row[holder[:-1]].astype(np.int64)
     return place

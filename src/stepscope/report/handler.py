@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import os
+from collections.abc import Callable
+from typing import Protocol
 
 from stepscope.arguments import folder_path, text_or_none
 from stepscope.formats.file_names import worker_path
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-
 
 class WritesReports(Protocol):
-    """A profiler of any dialect."""
-
     def export_html(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         """Write the report."""
 

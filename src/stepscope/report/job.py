@@ -7,28 +7,25 @@ in a few steps.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.labels import shown_name
+from stepscope.job.answer import JobAnswer
 from stepscope.job.arrivals import blame_table, of_several
 from stepscope.job.late import step_delays
+from stepscope.job.meetings import Meetings
+from stepscope.job.model import Job
 from stepscope.job.path import WORK, critical_path
 from stepscope.report.build import write_page
-from stepscope.report.job_lanes import add_lanes
 from stepscope.report.pages import Page
 from stepscope.report.payload import Payload
 from stepscope.report.tables import add_table, known_or_nan
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
-    from stepscope.job.answer import JobAnswer
-    from stepscope.job.meetings import Meetings
-    from stepscope.job.model import Job
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import DEVICE_KINDS, Float64, Int64, SliceFlags, SliceKind, Trace
 
 MOST_ARRIVALS = 250_000
 """Rows of ranks and collectives that the page holds."""
@@ -41,9 +38,13 @@ RANKS = Page(
     static=Path(__file__).parent / "job_pages" / "static",
 )
 
+MOST_EVENTS = 6_000  # the longest events of a rank and step
+MOST_DEPTH = 6
+_HIDDEN = (SliceKind.STEP, SliceKind.SYNC, SliceKind.DEVICE_RANGE)
+
 
 def export_job_html(
-    found: JobAnswer,
+    job_answer: JobAnswer,
     path: str | os.PathLike[str],
     *,
     links: Mapping[int, str],
@@ -53,17 +54,17 @@ def export_job_html(
 
     ``traces`` are those of some ranks, by their number: the page shows what they did in some steps.
     """
-    job = found.job
+    job = job_answer.job
     payload = Payload()
     origin = _origin(job)
-    payload.add_value("job", _about(found, origin))
-    _add_ranks(payload, found, links)
+    payload.add_value("job", _about(job_answer, origin))
+    _add_ranks(payload, job_answer, links)
     delays = step_delays(job)
     _add_steps(payload, job, delays, origin)
     shown = _shown_steps(job, delays)
     _add_meetings(payload, job, shown, origin)
     _add_path(payload, job, origin)
-    add_lanes(payload, job, traces or {}, _few_steps(job, delays), origin)
+    _add_lanes(payload, job, traces or {}, _few_steps(job, delays), origin)
     title = f"Job {Path(job.folder).absolute().name}"
     write_page(path, title, payload, (RANKS,), private=any(job.hosts))
 
@@ -73,14 +74,14 @@ def _origin(job: Job) -> int:
     return min([*starts, *job.meetings.arrived_ns[:1].tolist()], default=0)
 
 
-def _about(found: JobAnswer, origin: int) -> dict[str, Any]:
-    told = found.to_json()
-    told.pop("ranks")
-    job = found.job
+def _about(job_answer: JobAnswer, origin: int) -> dict[str, Any]:
+    values = job_answer.to_json()
+    values.pop("ranks")
+    job = job_answer.job
     left_out = [
-        {"name": Path(each.path).name, "reason": each.reason} for each in job.left_out[:200]
+        {"name": Path(file.path).name, "reason": file.reason} for file in job.left_out[:200]
     ]
-    return told | {
+    return values | {
         "left_out": left_out,
         "missing": list(job.missing[:200]),
         "began_ms": origin // 1_000_000,
@@ -88,10 +89,10 @@ def _about(found: JobAnswer, origin: int) -> dict[str, Any]:
     }
 
 
-def _add_ranks(payload: Payload, found: JobAnswer, links: Mapping[int, str]) -> None:
-    rows = found.rows
-    place = {int(number): i for i, number in enumerate(found.job.number)}
-    offset, drift = found.job.clocks.offset_ns, found.job.clocks.drift
+def _add_ranks(payload: Payload, job_answer: JobAnswer, links: Mapping[int, str]) -> None:
+    rows = job_answer.rows
+    place = {int(number): i for i, number in enumerate(job_answer.job.number)}
+    offset, drift = job_answer.job.clocks.offset_ns, job_answer.job.clocks.drift
     at = np.array([place[row.rank] for row in rows])
     overlap = [np.nan if row.overlap is None else row.overlap for row in rows]
     add_table(
@@ -113,11 +114,11 @@ def _add_ranks(payload: Payload, found: JobAnswer, links: Mapping[int, str]) -> 
             "link": [links.get(row.rank, "") for row in rows],
         },
     )
-    payload.add_column("job.number", found.job.number)
+    payload.add_column("job.number", job_answer.job.number)
 
 
 def _add_steps(payload: Payload, job: Job, delays: Float64, origin: int) -> None:
-    """Add what the heat map shows: a value for each rank and step, rank after rank."""
+    """Add the heat map: a value for each rank and step, rank after rank."""
     payload.add_column("job.steps", job.steps)
     payload.add_column("job.steady", job.steady.astype(np.uint8))
     payload.add_column("heat.delay", delays.astype(np.float32).reshape(-1))
@@ -137,12 +138,12 @@ def _corrected(job: Job, began: Float64, origin: int) -> Float64:
 
 def _shown_steps(job: Job, delays: Float64) -> Int64:
     """Return the steps whose collectives the page holds: all, or those with most delay."""
-    found = job.meetings
-    if int(found.count.sum()) <= MOST_ARRIVALS or not len(job.steps):
+    meetings = job.meetings
+    if int(meetings.count.sum()) <= MOST_ARRIVALS or not len(job.steps):
         return job.steps
-    each = max(int(found.count.sum()) // len(job.steps), 1)
-    kept = max(MOST_ARRIVALS // each, 1)
-    order = np.argsort(-delays.max(axis=0), kind="stable")[:kept]
+    rows_per_step = max(int(meetings.count.sum()) // len(job.steps), 1)
+    steps_kept = max(MOST_ARRIVALS // rows_per_step, 1)
+    order = np.argsort(-delays.max(axis=0), kind="stable")[:steps_kept]
     return np.sort(job.steps[order])
 
 
@@ -158,16 +159,16 @@ def _few_steps(job: Job, delays: Float64) -> list[int]:
 
 
 def _add_meetings(payload: Payload, job: Job, steps: Int64, origin: int) -> None:
-    found = of_several(job.meetings)
+    meetings = of_several(job.meetings)
     if len(steps) < len(job.steps):
-        found = found.take(np.isin(found.step, steps))
-    if int(found.count.sum()) > 4 * MOST_ARRIVALS:  # one step of a very large job
-        kept = np.zeros(len(found), np.bool_)
-        kept[: max(4 * MOST_ARRIVALS // max(len(job), 1), 1)] = True
-        found = found.take(kept)
-    blame = blame_table(_with(job, found))
+        meetings = meetings.take(np.isin(meetings.step, steps))
+    if int(meetings.count.sum()) > 4 * MOST_ARRIVALS:  # one step of a very large job
+        is_shown = np.zeros(len(meetings), np.bool_)
+        is_shown[: max(4 * MOST_ARRIVALS // max(len(job), 1), 1)] = True
+        meetings = meetings.take(is_shown)
+    blame = blame_table(_with(job, meetings))
     first = blame.start_ns
-    meeting = found.meeting
+    meeting = meetings.meeting
     add_table(
         payload,
         "meetings",
@@ -186,22 +187,22 @@ def _add_meetings(payload: Payload, job: Job, steps: Int64, origin: int) -> None
         },
     )
     payload.add_column("meetings.start", first - origin)
-    payload.add_column("meetings.first", found.first, ascending=True)
-    payload.add_column("rows.rank", found.rank)
-    payload.add_column("rows.arrived", found.arrived_ns - first[meeting])
-    payload.add_column("rows.done", np.maximum(found.done_ns - first[meeting], 0))
-    payload.add_column("rows.waited", np.minimum(found.waited_ns, 4e9).astype(np.uint32))
+    payload.add_column("meetings.first", meetings.first, ascending=True)
+    payload.add_column("rows.rank", meetings.rank)
+    payload.add_column("rows.arrived", meetings.arrived_ns - first[meeting])
+    payload.add_column("rows.done", np.maximum(meetings.done_ns - first[meeting], 0))
+    payload.add_column("rows.waited", np.minimum(meetings.waited_ns, 4e9).astype(np.uint32))
     payload.add_value("job.shown_steps", len(steps))
-    # Those of steady steps first: ranks start a program at different times.
+    # Prefer steady steps: ranks start at different times.
     is_steady = np.isin(blame.step, job.steps[job.steady])
     order = np.lexsort((-blame.blame_ns, ~is_steady))[:MOST_BLAMED]
     payload.add_column("meetings.worst", order)
 
 
-def _with(job: Job, found: Meetings) -> Job:
+def _with(job: Job, meetings: Meetings) -> Job:
     from dataclasses import replace
 
-    return replace(job, meetings=found)
+    return replace(job, meetings=meetings)
 
 
 def _add_path(payload: Payload, job: Job, origin: int) -> None:
@@ -218,3 +219,73 @@ def _add_path(payload: Payload, job: Job, origin: int) -> None:
         },
     )
     payload.add_value("path.work", WORK)
+
+
+def _add_lanes(
+    payload: Payload, job: Job, traces: Mapping[int, Trace], steps: list[int], origin: int
+) -> None:
+    """Add ``lanes``: events of the ranks whose traces are available."""
+    parts = []
+    names: list[str] = []
+    code_of: dict[str, int] = {}
+    for number, trace in traces.items():
+        at = int(np.flatnonzero(job.number == number)[0])
+        for row, depth, start in _events(job, trace, at, steps):
+            texts = [shown_name(trace.name_of(int(slice_row))) for slice_row in row]
+            codes = [code_of.setdefault(text, len(code_of)) for text in texts]
+            parts.append(
+                (
+                    np.full(len(row), at), depth, start - origin,
+                    trace.slices.duration_ns[row], np.array(codes, np.int64),
+                    np.isin(trace.slices.kind[row], DEVICE_KINDS).astype(np.uint8),
+                )
+            )  # fmt: skip
+    names = list(code_of)
+    empty = np.zeros(0, np.int64)
+    columns = (
+        [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [empty] * 6
+    )
+    rank, depth, start, duration, name, device = columns
+    add_table(
+        payload,
+        "lanes",
+        {
+            "rank": rank,
+            "depth": depth,
+            "start": start,
+            "duration": duration,
+            "name": [names[int(code)] for code in name],
+            "device": device,
+        },
+    )
+    payload.add_value("lanes.steps", steps)
+
+
+def _events(job: Job, trace: Trace, at: int, steps: list[int]) -> list[tuple[Int64, Int64, Int64]]:
+    """Return rows of slices, their lane, and their start on the job's clock, step by step."""
+    rank = job.ranks[at]
+    if rank.work is None:
+        return []
+    slices = trace.slices
+    events = []
+    shown = ~np.isin(slices.kind, _HIDDEN) & (slices.flags & SliceFlags.ASYNC == 0)
+    for i in np.flatnonzero(np.isin(job.step_numbers[at], steps)).tolist():
+        begin, end = int(rank.work.start_ns[i]), int(rank.work.end_ns[i])
+        inside = shown & (slices.start_ns < end) & (slices.end_ns > begin)
+        rows = np.flatnonzero(inside & (slices.duration_ns <= 2 * (end - begin)))
+        on_device = np.isin(slices.kind[rows], DEVICE_KINDS)
+        host = rows[~on_device]
+        if len(host):  # the thread with the most time in the step
+            busiest = np.bincount(slices.track[host], slices.self_ns[host]).argmax()
+            host = host[slices.track[host] == busiest]
+        least = slices.depth[host].min() if len(host) else 0
+        depth = np.concatenate([slices.depth[host] - least, np.zeros(int(on_device.sum()))])
+        rows = np.concatenate([host, rows[on_device]])
+        is_shown = depth < MOST_DEPTH
+        rows, depth = rows[is_shown], depth[is_shown].astype(np.int64)
+        if len(rows) > MOST_EVENTS:
+            longest = np.sort(np.argsort(-slices.duration_ns[rows])[:MOST_EVENTS])
+            rows, depth = rows[longest], depth[longest]
+        start = slices.start_ns[rows] + rank.wall_offset_ns
+        events.append((rows, depth, job.clocks.corrected(np.full(len(rows), at), start)))
+    return events

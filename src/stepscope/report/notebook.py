@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from stepscope.analysis.answer import answer
+from stepscope.analysis.answer import Answer, answer
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.unit import unit_words
-from stepscope.report.overview import overview_of, source_of
+from stepscope.report.overview import Overview, TopRow, overview_of, source_of
+from stepscope.trace.model import Trace
 from stepscope.units import duration_text, percent_text, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from stepscope.analysis.answer import Answer
-    from stepscope.report.overview import Overview, TopRow
-    from stepscope.trace.model import Trace
 
 _LONGEST_NAME = 80
 _FINDINGS = 5
@@ -27,28 +21,32 @@ _LEFT = "text-align:left"
 
 def overview_html(trace: Trace) -> str:
     """Return the facts of a trace, its steps and its top operators and kernels, as HTML."""
-    told = overview_of(trace)
+    overview = overview_of(trace)
     with shared_analyses():
-        found = answer(trace)
-    tables = [_table("", _facts(trace, told, found))]
-    if found.findings:
-        tables.append(_findings(found))
-    if told.operators:
+        its_answer = answer(trace)
+    tables = [_table("", _facts(trace, overview, its_answer))]
+    if its_answer.findings:
+        tables.append(_findings(its_answer))
+    if overview.operators:
         tables.append(
-            _top(f"top operators of {unit_words(found.unit)}", told.operators, found.unit_ns)
+            _top(
+                f"top operators of {unit_words(its_answer.unit)}",
+                overview.operators,
+                its_answer.unit_ns,
+            )
         )
-    if told.kernels:
-        tables.append(_top("top kernels", told.kernels, told.busy_ns))
+    if overview.kernels:
+        tables.append(_top("top kernels", overview.kernels, overview.busy_ns))
     return f"<div>{''.join(tables)}</div>"
 
 
 def report_link_html(report: Path | None) -> str:
-    """Return a link to the report of a profiler, or how to have one."""
+    """Return a link to a profiler's report, or how to write one."""
     if report is None:
         return f"<div>{_escaped('export_html(path) writes the whole report.')}</div>"
     if not report.exists():
         return ""
-    # A notebook's page is served from its folder: what lies below it has a relative address.
+    # A notebook is served from its folder, so files below have relative addresses.
     below = report.is_relative_to(Path.cwd())
     address = quote(str(report.relative_to(Path.cwd()))) if below else report.as_uri()
     name = _escaped(str(report))
@@ -56,49 +54,54 @@ def report_link_html(report: Path | None) -> str:
 
 
 def table_html(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], note: str = "") -> str:
-    """Return a table for a notebook, as the other ones there."""
     tail = f"<div>{_escaped(note)}</div>" if note else ""
     return f"<div>{_table('', rows, headings)}{tail}</div>"
 
 
 def nothing_html(why: str) -> str:
-    """Return what a notebook shows of a profiler without results."""
     return f"<div>{_escaped(why)}</div>"
 
 
-def _facts(trace: Trace, told: Overview, found: Answer) -> Iterator[tuple[str, str]]:
-    yield "verdict", found.verdict
-    places = f"{told.threads:,} threads" + (f", {told.streams:,} streams" * bool(told.streams))
-    yield "trace", f"{told.events:,} events in {duration_text(told.window_ns)} ({places})"
+def _facts(trace: Trace, overview: Overview, its_answer: Answer) -> Iterator[tuple[str, str]]:
+    yield "verdict", its_answer.verdict
+    places = f"{overview.threads:,} threads" + (
+        f", {overview.streams:,} streams" * bool(overview.streams)
+    )
+    yield "trace", f"{overview.events:,} events in {duration_text(overview.window_ns)} ({places})"
     if trace.info.losses.events:
         yield "LOST", f"{trace.info.losses.events:,} events: the sums do not include them"
     yield from source_of(trace).items()
-    yield from _steps(found)
-    for device in told.devices:
+    yield from _steps(its_answer)
+    for device in overview.devices:
         share = percent_text(device.busy_ns, device.window_ns)
         yield f"device {device.name}", f"busy {duration_text(device.busy_ns)} ({share})"
-    for peak in told.peaks:
+    for peak in overview.peaks:
         yield f"peak memory, {peak.device}", size_text(peak.bytes)
-    if told.overhead_ns:
-        yield "profiling overhead", f"about {duration_text(told.overhead_ns)}"
+    if overview.overhead_ns:
+        yield "profiling overhead", f"about {duration_text(overview.overhead_ns)}"
 
 
-def _findings(found: Answer) -> str:
+def _findings(its_answer: Answer) -> str:
     rows = [
-        (each.title, f"{each.share:.0%}", each.fix, f"{place.file}:{place.line}" if place else "")
-        for each in found.findings[:_FINDINGS]
-        for place in [each.places[0] if each.places else None]
+        (
+            finding.title,
+            f"{finding.share:.0%}",
+            finding.fix,
+            f"{place.file}:{place.line}" if place else "",
+        )
+        for finding in its_answer.findings[:_FINDINGS]
+        for place in [finding.places[0] if finding.places else None]
     ]
     return _table("findings", rows, ("", "share", "what to do", "where"))
 
 
-def _steps(found: Answer) -> Iterator[tuple[str, str]]:
-    if found.steps is not None:
-        median = duration_text(found.steps.median_ns)
-        yield f"{found.steps.unit}s", f"{found.steps.count:,}, median {median}"
-    shares = ", ".join(f"{row.what} {row.share:.0%}" for row in found.where)
+def _steps(its_answer: Answer) -> Iterator[tuple[str, str]]:
+    if its_answer.steps is not None:
+        median = duration_text(its_answer.steps.median_ns)
+        yield f"{its_answer.steps.unit}s", f"{its_answer.steps.count:,}, median {median}"
+    shares = ", ".join(f"{row.what} {row.share:.0%}" for row in its_answer.where)
     if shares:
-        yield f"where {unit_words(found.unit)} goes", shares
+        yield f"where {unit_words(its_answer.unit)} goes", shares
 
 
 def _top(title: str, rows: Iterable[TopRow], whole_ns: float) -> str:
@@ -134,5 +137,5 @@ def _short(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    # What is no Unicode cannot be sent to a browser.
+    # Lone surrogates cannot be sent to a browser.
     return html.escape(text.encode("utf-8", "replace").decode())

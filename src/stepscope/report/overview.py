@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import kernel_table
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.host.step_operators import step_operators
 from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
@@ -20,13 +21,7 @@ from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.keys import INPUT_DIMS
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import SliceKind, Trace
 
 _TOP = 10
 _LONGEST_METADATA = 300  # characters of one value
@@ -39,13 +34,11 @@ class TopRow:
 
     name: str
     count: float
-    self_ns: float  # without what it calls; the whole of a kernel
+    self_ns: float  # self time; all time of a kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """How busy a device was."""
-
     name: str
     busy_ns: int
     window_ns: int
@@ -58,7 +51,7 @@ class MemoryPeak:
     device: str
     bytes: int
     time_ns: int  # on the trace's clock
-    where: str  # the operator that asked for the last of it, "" where the trace does not say
+    where: str  # the operator that allocated last, "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +62,10 @@ class Overview:
     threads: int
     streams: int
     window_ns: int
-    overhead_ns: int  # what recording cost in all, as calibrated; 0: unknown
+    overhead_ns: int  # calibrated cost of the whole recording; 0 if unknown
     event_overhead_ns: float
-    busy_ns: int  # of all devices together: what the kernels' shares are of
-    operators: tuple[TopRow, ...]  # of an average steady step; without steps, of the run
+    busy_ns: int  # of all devices: the total of the kernels' shares
+    operators: tuple[TopRow, ...]  # of an average steady step, or of a run without steps
     kernels: tuple[TopRow, ...]
     devices: tuple[Device, ...]
     peaks: tuple[MemoryPeak, ...]
@@ -80,7 +73,6 @@ class Overview:
 
 
 def overview_of(trace: Trace) -> Overview:
-    """Summarise a trace."""
     slices, info = trace.slices, trace.info
     work = device_work(trace)
     streams = np.unique(slices.track[slices.on_device])
@@ -107,16 +99,16 @@ def overview_of(trace: Trace) -> Overview:
 
 
 def _operators(trace: Trace) -> Iterator[TopRow]:
-    """Yield those of an average step with the most time of their own: what the terminal shows."""
+    """Yield the operators of an average step with the most self time, as in the terminal."""
     rows = step_operators(trace)
     for row in range(min(len(rows), _TOP)):
         yield TopRow(rows.name[row], float(rows.calls[row]), float(rows.self_ns[row]))
 
 
 def source_of(trace: Trace) -> dict[str, str]:
-    """Return where a trace comes from, labels and texts."""
+    """Return where a trace comes from, as labels and texts."""
     info = trace.info
-    told = {
+    facts = {
         "framework": ", ".join(f"{name} {version}" for name, version in info.versions.items()),
         "device": ", ".join(_device_names(trace)),
         "host": " ".join(filter(None, [info.host, f"process {info.pid}" if info.pid else ""])),
@@ -124,7 +116,7 @@ def source_of(trace: Trace) -> dict[str, str]:
         "written by": "" if info.producer == "stepscope" else info.producer,
         "recorded": ", ".join(_recorded(trace)),
     }
-    return {label: text for label, text in told.items() if text} | dict(info.sources)
+    return {label: text for label, text in facts.items() if text} | dict(info.sources)
 
 
 def metadata_of(trace: Trace) -> dict[str, str]:
@@ -143,13 +135,12 @@ def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
 def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
     trace = with_memory(trace)
     for device in memory_devices(trace):
-        found = memory_peak(trace, device)
-        if found is not None:
-            yield MemoryPeak(device, found.bytes, found.time_ns, asker_of(trace, found.slice))
+        peak = memory_peak(trace, device)
+        if peak is not None:
+            yield MemoryPeak(device, peak.bytes, peak.time_ns, asker_of(trace, peak.slice))
 
 
 def _recorded(trace: Trace) -> Iterator[str]:
-    """Yield what the trace contains besides names and times."""
     present = np.bincount(trace.slices.kind, minlength=256)
     for kind, words in ((SliceKind.MODULE, "modules"), (SliceKind.PYTHON, "Python calls")):
         if present[kind]:

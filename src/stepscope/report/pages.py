@@ -5,11 +5,14 @@ A page is one line here, or one call of ``PAGES.register`` from anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from stepscope.registry import Registry
+from stepscope.report.payload import Payload
 from stepscope.report.sections.flame import add_flame
 from stepscope.report.sections.kernels import add_kernels
 from stepscope.report.sections.memory import add_memory
@@ -19,16 +22,9 @@ from stepscope.report.sections.overview import add_overview
 from stepscope.report.sections.roofline import add_roofline
 from stepscope.report.sections.source import add_source
 from stepscope.report.sections.timeline import add_timeline
+from stepscope.trace.model import Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
-
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
-
-    Section = Callable[[Trace, Payload], None]
+Section = Callable[[Trace, Payload], None]
 
 STATIC: Traversable = files(__package__) / "static"
 

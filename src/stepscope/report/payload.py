@@ -7,20 +7,16 @@ column at a multiple of 8 bytes. ``static/decode.js`` reads it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stepscope.report.detail import Detail
 from stepscope.trace.build import empty_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from stepscope.report.detail import Detail
 
 _ALIGNMENT = 8
 _UNSIGNED = (np.uint8, np.uint16, np.uint32)
@@ -36,9 +32,9 @@ class Payload:
         with_code: bool = True,
         code_from: Sequence[Path] | None = None,
     ) -> None:
-        """Begin with nothing; ``with_code`` lets sections add the text of the user's files.
+        """With ``with_code``, sections add the text of the user's files.
 
-        With ``code_from`` they are those in these folders only.
+        ``code_from`` limits these to files in some folders.
         """
         self.with_code = with_code
         self.code_from = code_from
@@ -48,18 +44,17 @@ class Payload:
         self._size = 0
 
     def add_value(self, name: str, value: Any) -> None:
-        """Keep a JSON value under a name."""
         self._header["values"][name] = value
 
     def add_column(self, name: str, values: NDArray[Any], *, ascending: bool = False) -> None:
-        """Keep a column of numbers, in the narrowest type that holds them.
+        """Add a column of numbers in the narrowest type that holds them.
 
-        Integers above 32 bits come out as float64, exact up to 2**53. Of an ``ascending`` column
-        the differences are kept, which compress better.
+        Integers above 32 bits become float64, exact up to 2**53. An ``ascending`` column is stored
+        as differences, which compress better.
         """
         stored, codec = np.asarray(values), "plain"
         if ascending and len(stored):
-            if stored.dtype.kind == "u":  # its differences would wrap around
+            if stored.dtype.kind == "u":  # unsigned differences would wrap around
                 stored = stored.astype(np.int64)
             stored, codec = np.diff(stored, prepend=stored[:1] * 0), "sums"
         stored = _narrowest(stored)
@@ -70,24 +65,23 @@ class Payload:
             "offset": self._size,
             "codec": codec,
         }
-        # The bytes of the same rank side by side: high bytes are alike, and compress to nothing.
+        # Bytes of equal significance are adjacent: high bytes are alike and compress well.
         planes = stored.view(np.uint8).reshape(len(stored), -1).T if len(stored) else stored
         self._add(np.ascontiguousarray(planes).tobytes())
 
     def drop_slices(self) -> None:
-        """Forget the slices that the page holds, once nothing is added by slice any more."""
+        """Free the page's slices, once no section needs them any more."""
         if self._detail is not None and self._detail.row_in_page is not None:
             self._detail = replace(self._detail, trace=empty_trace())
 
     def page_rows(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows that slices of the trace have in the page, which may hold fewer.
+        """Return the page's rows of some slices of the trace.
 
-        For one that is left out it is that of the slice around it, NO_SLICE without.
+        A slice that the page leaves out has the row of its parent, or NO_SLICE.
         """
         return rows if self._detail is None else self._detail.page_rows(rows)
 
     def packed(self) -> bytes:
-        """Return the block, not yet compressed."""
         header = json.dumps(self._header, allow_nan=False, separators=(",", ":")).encode()
         padding = -(len(header) + 4) % _ALIGNMENT
         header += b" " * padding

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-
-if TYPE_CHECKING:
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 
 @shared
@@ -25,9 +20,9 @@ def steady_time(trace: Trace) -> Intervals | None:
 
 
 def opening(trace: Trace) -> tuple[int, int] | None:
-    """Return the stretch of time to look at first: the median one of the steady steps.
+    """Return the time span that the page opens on: the median steady step.
 
-    None where there are no steps: everything is as good a start as any.
+    None for a program without steps.
     """
     steps, steady = step_table(trace), np.flatnonzero(steady_steps(trace))
     if not len(steady):

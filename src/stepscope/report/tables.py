@@ -5,26 +5,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.labels import Labels
+from stepscope.report.payload import Payload
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.report.payload import Payload
-
-    Columns = Mapping[str, Sequence[str] | NDArray[Any]]
+Columns = Mapping[str, Sequence[str] | NDArray[Any]]
 
 
 def add_table(payload: Payload, name: str, columns: Columns) -> None:
     """Add a table: its columns are ``name.key``, texts are codes of ``name.key``'s own texts.
 
-    Sequences that are no arrays are texts, Labels among them. Unknown numbers are NaN.
+    A sequence that is no array has texts, and so have Labels. Unknown numbers are NaN.
     """
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
@@ -34,22 +30,22 @@ def add_table(payload: Payload, name: str, columns: Columns) -> None:
         if isinstance(column, np.ndarray):
             payload.add_column(f"{name}.{key}", column)
         else:
-            known = column if isinstance(column, Labels) else _labels(column)
-            used, codes = np.unique(known.codes, return_inverse=True)
+            labels = column if isinstance(column, Labels) else _labels(column)
+            used, codes = np.unique(labels.codes, return_inverse=True)
             payload.add_column(f"{name}.{key}", codes)
-            add_texts(payload, f"{name}.{key}", [known.texts[int(code)] for code in used])
+            add_texts(payload, f"{name}.{key}", [labels.texts[int(code)] for code in used])
 
 
 def add_texts(payload: Payload, name: str, texts: Sequence[str]) -> None:
     """Add texts as ``name.texts``, their bytes, and ``name.ends``, where each of them ends."""
-    # Half a character, which a JSON escape may hold, has no bytes.
+    # A lone surrogate, which a JSON escape may spell, cannot be encoded.
     encoded = [text.encode("utf-8", "replace") for text in texts]
     payload.add_column(f"{name}.texts", np.frombuffer(b"".join(encoded), np.uint8))
     payload.add_column(f"{name}.ends", np.cumsum([len(text) for text in encoded] or [0]))
 
 
 def known_or_nan(column: NDArray[Any], unknown: int = -1) -> NDArray[Any]:
-    """Return the column with NaN for what is not known; itself where all of it is."""
+    """Return the column with NaN for unknown values."""
     missing = column == unknown
     return np.where(missing, np.nan, column) if missing.any() else column
 

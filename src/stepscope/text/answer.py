@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from stepscope.analysis.answer import answer
+from stepscope.analysis.answer import Answer, Row, answer
 from stepscope.analysis.findings.spots import line_words
+from stepscope.analysis.host.step_operators import StepOperators
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, printable, text_lines
+from stepscope.trace.model import Trace
 from stepscope.units import duration_text, percent_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.answer import Answer, Row
-    from stepscope.analysis.host.step_operators import StepOperators
-    from stepscope.trace.model import Trace
 
 SORTS = {
     "self_cpu_time_total": "self_ns",
@@ -30,49 +25,49 @@ _FIGURES = 52  # the width of the columns beside the name
 _LONGEST_PLACE = 60
 
 
-def where_text(found: Answer) -> str:
-    """Return where a step goes: what, how long, which share, and the line that has most of it."""
-    if not found.where:
+def where_text(result: Answer) -> str:
+    """Return where a step's time goes: what, how long, which share, and the hottest line."""
+    if not result.where:
         return ""
-    heading = f"where {unit_words(found.unit)} goes ({duration_text(found.unit_ns)})"
-    return "\n".join(_rows(heading, found.where, "mostly at"))
+    heading = f"where {unit_words(result.unit)} goes ({duration_text(result.unit_ns)})"
+    return "\n".join(_rows(heading, result.where, "mostly at"))
 
 
-def lost_text(found: Answer) -> str:
-    """Return what other programs on the machine added, which no figure holds."""
-    if not found.lost_ns:
+def lost_text(result: Answer) -> str:
+    """Return the time that other programs on the machine added, which no figure contains."""
+    if not result.lost_ns:
         return ""
     return (
-        f"Other programs use this machine's cores, which adds {duration_text(found.lost_ns)} to "
-        f"{unit_words(found.unit)}: that is left out here."
+        f"Other programs use this machine's cores, which adds {duration_text(result.lost_ns)} to "
+        f"{unit_words(result.unit)}: that is left out here."
     )
 
 
-def lines_text(found: Answer) -> str:
+def lines_text(result: Answer) -> str:
     """Return the lines of the program that cost most, on the host and on devices."""
     lines = []
-    if found.lines:
-        lines += _rows("the lines that cost most", found.lines, "")
-    if found.device is not None and found.device.lines:
+    if result.lines:
+        lines += _rows("the lines that cost most", result.lines, "")
+    if result.device is not None and result.device.lines:
         heading = "the lines whose kernels take most"
-        lines += [*([""] if lines else []), *_rows(heading, found.device.lines, "", "device time")]
+        lines += [*([""] if lines else []), *_rows(heading, result.device.lines, "", "device time")]
     return "\n".join(lines)
 
 
 def told_text(trace: Trace, findings: int = 3) -> str:
-    """Return what a trace says as plain text: the verdict, where a step goes, what to change."""
-    found = answer(trace)
+    """Return the answer as plain text: the verdict, where a step goes, what to change."""
+    result = answer(trace)
     problems = [
-        f"{i}. {each.title}\n   {each.text}\n   fix: {each.fix}"
-        for i, each in enumerate(found.findings[:findings], 1)
+        f"{i}. {finding.title}\n   {finding.text}\n   fix: {finding.fix}"
+        for i, finding in enumerate(result.findings[:findings], 1)
     ]
-    parts = (found.verdict, lost_text(found), where_text(found), lines_text(found), *problems)
+    parts = (result.verdict, lost_text(result), where_text(result), lines_text(result), *problems)
     lines = "\n\n".join(part for part in parts if part).split("\n")
     return "\n".join(map(printable, lines))
 
 
 def operators_text(
-    rows: StepOperators, found: Answer, sort_by: str, row_limit: int, width: int
+    rows: StepOperators, result: Answer, sort_by: str, row_limit: int, width: int
 ) -> str:
     """Return the operators of an average step."""
     if not len(rows):
@@ -83,13 +78,13 @@ def operators_text(
         values = getattr(rows, SORTS.get(sort_by, "self_ns"))
         order = sorted(range(len(rows)), key=lambda i: -values[i])
     order = order if row_limit < 0 else order[:row_limit]
-    each = "" if found.unit == "run" else f" a {found.unit}"
+    per_unit = "" if result.unit == "run" else f" a {result.unit}"
     columns = [
-        Column(f"operators{each}", [printable(rows.name[i]) for i in order], is_text=True),
+        Column(f"operators{per_unit}", [printable(rows.name[i]) for i in order], is_text=True),
         Column("self time", [duration_text(float(rows.self_ns[i])) for i in order]),
         Column(
-            f"of {unit_words(found.unit)}",
-            [percent_text(float(rows.self_ns[i]), found.unit_ns) for i in order],
+            f"of {unit_words(result.unit)}",
+            [percent_text(float(rows.self_ns[i]), result.unit_ns) for i in order],
         ),
         Column("with callees", [duration_text(float(rows.total_ns[i])) for i in order]),
         Column("calls", [_count(float(rows.calls[i])) for i in order]),

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason
+from stepscope.analysis.device.busy import DeviceBusy, StepBusy, StreamBusy
+from stepscope.analysis.device.communication import CollectiveTable, CommunicationOverlap
+from stepscope.analysis.device.copies import CopyTable
+from stepscope.analysis.device.idle import DeviceIdle, IdleGaps, IdleReason
 from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.kernels import UNKNOWN
+from stepscope.analysis.device.kernels import UNKNOWN, KernelTable
+from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
+from stepscope.analysis.device.peaks import Peaks
+from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
+from stepscope.analysis.device.roofline import Roofline
+from stepscope.analysis.device.steps import DeviceSteps
 from stepscope.text.columns import (
     OPERATOR_WIDTH,
+    amount_text,
     cut_middle,
     known,
     known_bytes,
@@ -24,17 +33,8 @@ from stepscope.text.columns import (
     words,
 )
 from stepscope.text.layout import Column, printable
-from stepscope.units import duration_text, percent_text, size_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.busy import DeviceBusy, StepBusy, StreamBusy
-    from stepscope.analysis.device.communication import CollectiveTable, CommunicationOverlap
-    from stepscope.analysis.device.copies import CopyTable
-    from stepscope.analysis.device.idle import DeviceIdle, IdleGaps
-    from stepscope.analysis.device.kernels import KernelTable
-    from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
-    from stepscope.analysis.device.steps import DeviceSteps
-    from stepscope.trace.model import Int64
+from stepscope.trace.model import Bool, Int64
+from stepscope.units import duration_text, percent_text, scaled_text, size_text
 
 REASON_TEXTS = {
     IdleReason.HOST: "waiting for the host",
@@ -50,12 +50,11 @@ REASON_TEXTS = {
 
 
 def kernel_name_text(name: str) -> str:
-    """Return a kernel's name as it is shown everywhere, without control characters."""
+    """Return a kernel's short name without control characters."""
     return printable(kernel_name(name))
 
 
 def busy_text(rows: DeviceBusy) -> str:
-    """Lay out the busy time of devices."""
     return table_text(
         rows.device,
         -1,
@@ -72,7 +71,6 @@ def busy_text(rows: DeviceBusy) -> str:
 
 
 def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
-    """Lay out the busy time of streams."""
     return table_text(
         rows.device,
         row_limit,
@@ -89,9 +87,9 @@ def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
 
 
 def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> str:
-    """Lay out steps: the busy time while they ran on the host, and how long devices took."""
-    found = zip(on_device.step.tolist(), on_device.device, strict=True)
-    place = {key: i for i, key in enumerate(found)}
+    """Return each step's time on the host, and how long devices were busy and took."""
+    devices_of_steps = zip(on_device.step.tolist(), on_device.device, strict=True)
+    place = {key: i for i, key in enumerate(devices_of_steps)}
     at = [place.get(key) for key in zip(rows.step.tolist(), rows.device, strict=True)]
     took, limit = on_device.device_ns.tolist(), on_device.limit
     columns = [
@@ -111,7 +109,7 @@ def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> st
 
 
 def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
-    """Lay out why devices were idle: one row per reason that occurred."""
+    """Return why devices were idle, a row per reason."""
     reasons = [reason for reason in IdleReason if rows.parts_ns[:, reason].any()]
     columns = [words("Idle", [REASON_TEXTS[reason] for reason in reasons] + ["in all"])]
     for i, device in enumerate(rows.device):
@@ -122,7 +120,6 @@ def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
 
 
 def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
-    """Lay out the longest gaps; starts count from ``from_ns``."""
     order = np.argsort(-rows.duration_ns, kind="stable")[: row_limit if row_limit >= 0 else None]
     parts = rows.parts_ns[order]
     reason = rows.reason[order].tolist()
@@ -147,7 +144,6 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
 
 
 def queue_text(rows: LaunchQueues) -> str:
-    """Lay out the queues."""
     return table_text(
         rows.device,
         -1,
@@ -167,7 +163,7 @@ def queue_text(rows: LaunchQueues) -> str:
 
 
 def delay_text(rows: LaunchDelays, row_limit: int) -> str:
-    """Lay out the work that waited longest for its start."""
+    """Return the work that waited longest for its start."""
     order = np.argsort(-rows.delay_ns, kind="stable")[: row_limit if row_limit >= 0 else None]
     return table_text(
         order,
@@ -186,7 +182,6 @@ def delay_text(rows: LaunchDelays, row_limit: int) -> str:
 
 
 def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> str:
-    """Lay out the kernels that took longest; ``details`` adds launch shape and occupancy."""
     shape = [
         *([words("Grid", rows.grid)] if any(rows.grid) else []),
         *([words("Block", rows.block)] if any(rows.block) else []),
@@ -212,7 +207,6 @@ def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> s
 
 
 def copy_text(rows: CopyTable, row_limit: int = -1) -> str:
-    """Lay out the copies."""
     return table_text(
         rows.device,
         row_limit,
@@ -231,7 +225,6 @@ def copy_text(rows: CopyTable, row_limit: int = -1) -> str:
 
 
 def communication_text(rows: CommunicationOverlap) -> str:
-    """Lay out how communication overlaps compute."""
     return table_text(
         rows.device,
         -1,
@@ -247,7 +240,6 @@ def communication_text(rows: CommunicationOverlap) -> str:
 
 
 def collective_text(rows: CollectiveTable, row_limit: int = -1) -> str:
-    """Lay out the collectives."""
     return table_text(
         rows.device,
         row_limit,
@@ -276,3 +268,76 @@ def _kinds(rows: DeviceBusy | StreamBusy) -> list[Column]:
         *optional("Copies", rows.copy_ns, time_text),
         *optional("Fills", rows.fill_ns, time_text),
     ]
+
+
+def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
+    rates = rows.flops_per_second.tolist()
+    return table_text(
+        rows.operator,
+        row_limit,
+        [
+            words("Operator", [cut_middle(name) for name in rows.operator]),
+            numbers("Calls", rows.calls, number_text),
+            Column("Operations", [amount_text(flops, "FLOP") for flops in rows.flops.tolist()]),
+            numbers("Device time", rows.device_ns, time_text),
+            Column("Achieved", [amount_text(rate, "FLOP/s") for rate in rates]),
+            *([Column("of peak", [percent_text(rate, peak) for rate in rates])] if peak else []),
+        ],
+    )
+
+
+def roofline_text(rows: Roofline, row_limit: int) -> str:
+    columns = [
+        words("Operator", [cut_middle(name, OPERATOR_WIDTH) for name in rows.operator]),
+        words("Type", rows.dtype),
+        words("Shapes", [cut_middle(shapes, OPERATOR_WIDTH) for shapes in rows.shapes]),
+        numbers("Calls", rows.calls, number_text),
+        numbers("Device time", rows.device_ns, time_text),
+        Column("FLOP/s", [amount_text(rate, "FLOP/s") for rate in rows.flops_per_second.tolist()]),
+        Column("Bytes/s", [amount_text(each, "B/s") for each in rows.bytes_per_second.tolist()]),
+        Column("FLOP/B", [f"{ratio:,.1f}" if ratio else "-" for ratio in rows.intensity.tolist()]),
+    ]
+    if rows.roof_ns.any():
+        has_roof = rows.roof_ns > 0
+        columns += [
+            words("Limit", [word or "-" for word in rows.limit]),
+            Column("of roof", _known_only(has_roof, map(percent_text, rows.share.tolist()))),
+            Column(
+                "at 80 %", _known_only(has_roof, map(duration_text, rows.reachable_ns.tolist()))
+            ),
+            Column("saved", _known_only(has_roof, map(duration_text, rows.saved_ns.tolist()))),
+        ]
+    return table_text(rows.operator, row_limit, columns)
+
+
+def peaks_text(model: str, peaks: Peaks | None) -> str:
+    """Return a device's roofs and where they come from."""
+    if peaks is None:
+        return (
+            "The peaks of this device are not known: there is no roof to compare with. "
+            "On its machine, `stepscope device-peaks` measures them.\n"
+        )
+    rates = [f"{scaled_text(rate, 'FLOP/s')} {kind}" for kind, rate in most_first(peaks)]
+    memory = scaled_text(peaks.bytes_per_second, "B/s")
+    return f"Roofs of {model}: {', '.join(rates)}; {memory} memory ({peaks.source}).\n"
+
+
+def most_first(peaks: Peaks) -> list[tuple[str, float]]:
+    return sorted(peaks.flops_per_second.items(), key=lambda entry: -entry[1])
+
+
+def _known_only(is_known_row: Bool, cells: Iterable[str]) -> list[str]:
+    return [cell if is_known else "-" for is_known, cell in zip(is_known_row, cells, strict=True)]
+
+
+def tensor_core_text(rows: TensorCoreTime) -> str:
+    """Return the time of compute kernels by their use of tensor cores."""
+    whole_ns = rows.yes_ns + rows.no_ns + rows.unknown_ns
+    columns = [words("Device", rows.device)]
+    for header, times_ns in (
+        ("Tensor cores", rows.yes_ns),
+        ("Without", rows.no_ns),
+        ("Unknown", rows.unknown_ns),
+    ):
+        columns += [numbers(header, times_ns, time_text), shares("%", times_ns, whole_ns)]
+    return table_text(rows.device, -1, columns)

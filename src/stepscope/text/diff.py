@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from stepscope.analysis.compare.model import GONE, NEW, SAME, signed
+from stepscope.analysis.compare.model import GONE, NEW, SAME, Diff, DiffTable, Quantity, Row, signed
+from stepscope.analysis.compare.side import Side
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, cut, markdown, printable, text_lines
 from stepscope.units import count_text, duration_text, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepscope.analysis.compare.model import Diff, DiffTable, Quantity, Row
-    from stepscope.analysis.compare.side import Side
 
 ROWS = 10
 """Of each table, unless more are asked for."""
 
 _FIGURES = 60  # the width of the columns beside the name
 _NARROWEST_NAME = 24
-_LEAST_SHARE = 0.001  # of a step: rows that changed less are summed up as the rest
+_LEAST_SHARE = 0.001  # of a step: rows that changed less are summed
 
 
-def diff_text(found: Diff, row_limit: int = ROWS, width: int = 120) -> str:
-    """Return the verdict, the tables and what else changed."""
-    parts = ["\n".join(facts_lines(found))]
-    parts += [_table_text(table, found, row_limit, width) for table in shown_tables(found)]
-    parts.append("\n".join(other_lines(found)))
+def diff_text(diff: Diff, row_limit: int = ROWS, width: int = 120) -> str:
+    parts = ["\n".join(facts_lines(diff))]
+    parts += [_table_text(table, diff, row_limit, width) for table in shown_tables(diff)]
+    parts.append("\n".join(other_lines(diff)))
     return "\n\n".join(part for part in parts if part)
 
 
-def facts_lines(found: Diff) -> Iterator[str]:
-    """Yield what was compared, and what the samples cannot tell."""
-    for word, side in (("before", found.before), ("after", found.after)):
+def facts_lines(diff: Diff) -> Iterator[str]:
+    """Yield what was compared, and what the samples cannot show."""
+    for word, side in (("before", diff.before), ("after", diff.after)):
         yield f"{word:<7}{side_words(side)}"
-    step = found.step
+    step = diff.step
     if step.test.value != "none":
         yield (
             f"test   {step.test.value}, p = {step.p:.2g}; a change below "
@@ -46,19 +40,18 @@ def facts_lines(found: Diff) -> Iterator[str]:
 
 
 def side_words(side: Side) -> str:
-    """Say what a side consists of."""
     steps = sum(len(run.windows) for run in side.runs)
     names = ", ".join(run.label for run in side.runs[:2])
     more = f" and {len(side.runs) - 2} more" if len(side.runs) > 2 else ""
     return f"{names}{more}: {count_text(steps, side.unit)} in {count_text(len(side.runs), 'run')}"
 
 
-def shown_tables(found: Diff) -> list[DiffTable]:
-    """Return the tables that say something the others do not."""
+def shown_tables(diff: Diff) -> list[DiffTable]:
+    """Return the tables that do not repeat another one."""
     shown = []
-    for table in found.tables:
-        if table.by == "operator" and not any(row.module for row in found.rows):
-            continue  # it has the same rows as that of all work
+    for table in diff.tables:
+        if table.by == "operator" and not any(row.module for row in diff.rows):
+            continue  # it repeats the table of all work
         if len(table.rows) > 1 or table.by == "work":
             shown.append(table)
     return shown
@@ -69,12 +62,11 @@ def shown_rows(table: DiffTable, row_limit: int) -> tuple[list[Row], list[Row]]:
     least = _LEAST_SHARE * max(table.before_ns, table.after_ns)
     worth = [row for row in table.rows if abs(row.difference_ns) >= least]
     shown = worth if row_limit < 0 else worth[:row_limit]
-    kept = {id(row) for row in shown}
-    return shown, [row for row in table.rows if id(row) not in kept]
+    shown_ids = {id(row) for row in shown}
+    return shown, [row for row in table.rows if id(row) not in shown_ids]
 
 
 def row_note(row: Row) -> str:
-    """Say what happened to a row besides its time."""
     notes = []
     if row.status in (NEW, GONE):
         notes.append(row.status)
@@ -88,18 +80,17 @@ def row_note(row: Row) -> str:
 
 
 def _former(row: Row) -> str:
-    """Return what a row was called; of a renamed module's work, the module alone."""
+    """Return the former name of a row; for the work of a renamed module, the module's."""
     name, _, module = row.was.rpartition(" in ")
     now = row.what.rpartition(" in ")[0]
     return module if row.module and name and name == now else row.was
 
 
 def count_words(count: float) -> str:
-    """Return a number of calls."""
     return f"{count:,.0f}" if abs(count - round(count)) < 0.05 else f"{count:,.1f}"
 
 
-def _table_text(table: DiffTable, found: Diff, row_limit: int, width: int) -> str:
+def _table_text(table: DiffTable, diff: Diff, row_limit: int, width: int) -> str:
     shown, rest = shown_rows(table, row_limit)
     names = [printable(row.what) for row in shown]
     figures = [(row.before_ns, row.after_ns, row.difference_ns) for row in shown]
@@ -108,7 +99,7 @@ def _table_text(table: DiffTable, found: Diff, row_limit: int, width: int) -> st
         names.append(f"{count_text(len(rest), 'other row')}")
         figures.append(_sums(rest))
         notes.append("")
-    names.append(f"all: {unit_words(found.unit)}")
+    names.append(f"all: {unit_words(diff.unit)}")
     figures.append(_sums(table.rows))
     notes.append("")
     columns = [
@@ -116,7 +107,7 @@ def _table_text(table: DiffTable, found: Diff, row_limit: int, width: int) -> st
         Column("before", [duration_text(before) for before, _, _ in figures]),
         Column("after", [duration_text(after) for _, after, _ in figures]),
         Column("difference", [signed(more) for _, _, more in figures]),
-        Column("of a step", [_share(more, found.before_ns) for _, _, more in figures]),
+        Column("of a step", [_share(more, diff.before_ns) for _, _, more in figures]),
         Column("", notes, is_text=True),
     ]
     return "\n".join(text_lines(columns, max(width - _FIGURES, _NARROWEST_NAME)))
@@ -134,32 +125,31 @@ def _share(ns: float, of_ns: float) -> str:
     return f"{100 * ns / of_ns:+.1f}%" if of_ns else "-"
 
 
-def other_lines(found: Diff) -> Iterator[str]:
-    """Yield what changed besides time: memory, counts, findings."""
-    for quantity in (*found.memory, *found.counts):
+def other_lines(diff: Diff) -> Iterator[str]:
+    for quantity in (*diff.memory, *diff.counts):
         if abs(quantity.difference) > 0.01 * max(abs(quantity.before), 1e-9):
-            yield quantity_words(quantity, found.unit)
-    for word, findings in (("new", found.findings_came), ("gone", found.findings_went)):
+            yield quantity_words(quantity, diff.unit)
+    for word, findings in (("new", diff.findings_came), ("gone", diff.findings_went)):
         for finding in findings:
             yield f"{word} finding: {finding.title}. {finding.fix}"
 
 
 def quantity_words(quantity: Quantity, unit: str) -> str:
-    """Say how a quantity changed."""
     if quantity.unit == "bytes":
         before, after = size_text(quantity.before), size_text(quantity.after)
         return f"{quantity.what}: {before} to {after}"
-    each = "" if unit == "run" else f" a {unit}"
-    return f"{quantity.what}{each}: {count_words(quantity.before)} to {count_words(quantity.after)}"
+    per_unit = "" if unit == "run" else f" a {unit}"
+    before, after = count_words(quantity.before), count_words(quantity.after)
+    return f"{quantity.what}{per_unit}: {before} to {after}"
 
 
-def diff_markdown(found: Diff, row_limit: int = ROWS) -> str:
+def diff_markdown(diff: Diff, row_limit: int = ROWS) -> str:
     """Return the comparison for a pull request: the verdict, then tables that fold."""
-    lines = [f"**{markdown(found.verdict)}**", ""]
-    lines += [f"- {markdown(' '.join(line.split()))}" for line in facts_lines(found)]
-    lines += [f"- {markdown(line)}" for line in other_lines(found)]
-    for i, table in enumerate(shown_tables(found)):
-        rows = _markdown_rows(table, found, row_limit)
+    lines = [f"**{markdown(diff.verdict)}**", ""]
+    lines += [f"- {markdown(' '.join(line.split()))}" for line in facts_lines(diff)]
+    lines += [f"- {markdown(line)}" for line in other_lines(diff)]
+    for i, table in enumerate(shown_tables(diff)):
+        rows = _markdown_rows(table, diff, row_limit)
         if i == 0:
             lines += ["", *rows]
         else:
@@ -168,7 +158,7 @@ def diff_markdown(found: Diff, row_limit: int = ROWS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _markdown_rows(table: DiffTable, found: Diff, row_limit: int) -> list[str]:
+def _markdown_rows(table: DiffTable, diff: Diff, row_limit: int) -> list[str]:
     shown, rest = shown_rows(table, row_limit)
     lines = [
         f"| {table.title} | before | after | difference | of a step | |",
@@ -176,21 +166,21 @@ def _markdown_rows(table: DiffTable, found: Diff, row_limit: int) -> list[str]:
     ]
     for row in shown:
         figures = row.before_ns, row.after_ns, row.difference_ns
-        lines.append(_markdown_line(f"`{_code(row.what)}`", figures, found, row_note(row)))
+        lines.append(_markdown_line(f"`{_code(row.what)}`", figures, diff, row_note(row)))
     if rest:
-        lines.append(_markdown_line(count_text(len(rest), "other row"), _sums(rest), found, ""))
-    lines.append(_markdown_line("**all**", _sums(table.rows), found, ""))
+        lines.append(_markdown_line(count_text(len(rest), "other row"), _sums(rest), diff, ""))
+    lines.append(_markdown_line("**all**", _sums(table.rows), diff, ""))
     return lines
 
 
-def _markdown_line(what: str, figures: tuple[int, int, int], found: Diff, note: str) -> str:
+def _markdown_line(what: str, figures: tuple[int, int, int], diff: Diff, note: str) -> str:
     before, after, more = figures
     cells = [
         what,
         duration_text(before),
         duration_text(after),
         signed(more),
-        _share(more, found.before_ns),
+        _share(more, diff.before_ns),
         markdown(note),
     ]
     return f"| {' | '.join(cells)} |"

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from stepscope.job.answer import JobAnswer, RankRow
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text
-
-if TYPE_CHECKING:
-    from stepscope.job.answer import JobAnswer, RankRow
 
 _LONGEST_HOST = 24
 
 
-def ranks_text(found: JobAnswer, row_limit: int) -> str:
-    """Return the ranks of an average step, the latest first; of many, the latest and the last."""
-    rows = list(found.rows)
+def ranks_text(job_answer: JobAnswer, row_limit: int) -> str:
+    """Return the ranks of an average step, the latest first, and of many the latest and last."""
+    rows = list(job_answer.rows)
     if not rows:
         return ""
     left_out = 0
     if 0 <= row_limit < len(rows):
         left_out = len(rows) - row_limit
         rows = rows[:row_limit]
-    several_hosts = len({row.host for row in found.rows}) > 1
+    several_hosts = len({row.host for row in job_answer.rows}) > 1
     columns = [Column("rank", [str(row.rank) for row in rows])]
     if several_hosts:
         columns.append(Column("host", [printable(row.host) for row in rows], is_text=True))
     columns += [
-        Column(found.job.unit, [duration_text(row.step_ns) for row in rows]),
+        Column(job_answer.job.unit, [duration_text(row.step_ns) for row in rows]),
         Column("own work", [duration_text(row.own_ns) for row in rows]),
         Column("arrives late by", [duration_text(row.delay_ns) for row in rows]),
-        Column("last in", [_last(row, found) for row in rows]),
+        Column("last in", [_last(row, job_answer) for row in rows]),
         Column("waits for ranks", [duration_text(row.wait_ns) for row in rows]),
         Column("transfers", [duration_text(row.transfer_ns) for row in rows]),
         Column("overlapped", [_share(row.overlap) for row in rows]),
@@ -41,8 +37,8 @@ def ranks_text(found: JobAnswer, row_limit: int) -> str:
     return "\n".join(lines)
 
 
-def _last(row: RankRow, found: JobAnswer) -> str:
-    return f"{row.late_steps} of {int(found.job.steady.sum())}"
+def _last(row: RankRow, job_answer: JobAnswer) -> str:
+    return f"{row.late_steps} of {int(job_answer.job.steady.sum())}"
 
 
 def _share(share: float | None) -> str:

@@ -20,30 +20,27 @@ class Layout:
 
     @property
     def rule(self) -> str:
-        """Return a line of dashes under every column."""
         return self.line("-" * width for width in self.widths)
 
     @property
     def length(self) -> int:
-        """Return the width of the whole table."""
         return sum(self.widths) + len(_GAP) * (len(self.widths) - 1)
 
     def line(self, cells: Iterable[str]) -> str:
-        """Return one row."""
         sides = self.is_left or (True,) * len(self.widths)
         places = zip(cells, self.widths, sides, strict=True)
-        fitted = (text.ljust(n) if left else text.rjust(n) for text, n, left in places)
+        fitted = (text.ljust(n) if is_left else text.rjust(n) for text, n, is_left in places)
         return "".join(text + _GAP for text in fitted)
 
     def titled(self, text: str) -> str:
         """Return a line of dashes with a text in its middle."""
-        left = self.length - len(text)
-        return "-" * (left // 2) + text + "-" * (left - left // 2)
+        room = self.length - len(text)
+        return "-" * (room // 2) + text + "-" * (room - room // 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading and one text per row; words are left-aligned, numbers right-aligned."""
+    """A heading and a text per row; words are left-aligned, numbers right-aligned."""
 
     header: str
     cells: list[str]
@@ -61,12 +58,11 @@ def text_lines(columns: Sequence[Column], max_width: int) -> list[str]:
 
 
 def rows_left_out(count: int) -> list[str]:
-    """Return the line below a table that says how many rows are not shown, if any."""
+    """Return a line that tells how many rows are not shown, if any."""
     return [f"({count:,} more rows)"] if count else []
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text that fits the width."""
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
@@ -78,7 +74,7 @@ def printable(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Escape a text for Markdown."""
     plain = printable(text)
     for sign in "\\|`*_<>[]":
         plain = plain.replace(sign, f"\\{sign}")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from stepscope.analysis.memory.peak import Holder, PeakMemory
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import percent_text, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepscope.analysis.memory.peak import Holder, PeakMemory
 
 _NAME_WIDTH = 60
 
 
 def peak_text(peak: PeakMemory, row_limit: int) -> str:
-    """Lay out a peak: what it is for, who asked, and what would lower it."""
+    """Return a memory peak: what it is for, who allocated it, and what would lower it."""
     return "\n".join(_lines(peak, row_limit))
 
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
+from stepscope.analysis.host.modules import ModuleTable
 from stepscope.formats.files import ExportError, output_file
 from stepscope.text.layout import Column, printable, rows_left_out, text_lines
+from stepscope.trace.model import Int64
 from stepscope.units import duration_text, percent_text, scaled_text, size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stepscope.analysis.host.modules import ModuleTable
-    from stepscope.trace.model import Int64
 
 OUTSIDE = "(outside of modules)"
 
@@ -28,10 +24,10 @@ def module_table_text(
     row_limit: int = -1,
     max_name_width: int = 55,
 ) -> str:
-    """Lay the table out as text: a tree in the order of calls, or flat and sorted by a column.
+    """Return the table as text: a tree in the order of calls, or flat and sorted by a column.
 
     ``sort_by`` is a number of ModuleTable, such as ``total_ns`` or ``parameters``, the largest
-    first. A column appears only when it holds something.
+    first. Columns without a value are left out.
     """
     if not len(rows):
         return ""
@@ -43,7 +39,7 @@ def module_table_text(
 
 
 def module_cells(rows: ModuleTable) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the headings and cells of the tree, for those who lay it out themselves."""
+    """Return the headings and cells of the tree, for another layout."""
     columns = _columns(rows, list(range(len(rows))), as_tree=True)
     headings = tuple(column.header for column in columns)
     return headings, list(zip(*(column.cells for column in columns), strict=True))
@@ -57,8 +53,8 @@ def export_module_table(rows: ModuleTable, path: str | os.PathLike[str]) -> None
             with output_file(path) as file:
                 file.write(render(rows).encode("utf-8", "replace"))
             return
-    known = ", ".join(_RENDERERS)
-    raise ExportError(f"{os.fspath(path)}: unknown table format; use one of {known}")
+    suffixes = ", ".join(_RENDERERS)
+    raise ExportError(f"{os.fspath(path)}: unknown table format; use one of {suffixes}")
 
 
 def _csv(rows: ModuleTable) -> str:
@@ -133,7 +129,7 @@ def _label(rows: ModuleTable, row: int, indents: list[int] | None) -> str:
 
 
 def _indents(rows: ModuleTable) -> list[int]:
-    """Return how many rows each is nested in; a ModuleList, which is never called, has none."""
+    """Return each row's indentation; a ModuleList, which is never called, has none."""
     places = set(zip(rows.model, rows.name, strict=True))
 
     def ancestors(model: str, name: str) -> int:

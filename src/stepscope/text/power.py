@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from stepscope.analysis.device.counters import CounterMean
+from stepscope.analysis.device.power import DevicePower
 from stepscope.text.layout import Column, text_lines
 from stepscope.units import percent_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stepscope.analysis.device.counters import CounterMean
-    from stepscope.analysis.device.power import DevicePower
 
 _WORTH_TELLING = 0.005
 """Share of the time in which clocks were held down, from which on that is said."""
@@ -20,45 +16,46 @@ _WORTH_TELLING = 0.005
 _WIDTH = 24
 
 
-def power_line(found: DevicePower) -> str:
-    """Return one line about a device: power, energy, clocks, temperature, what held it down."""
-    return f"device {found.device}: " + "; ".join(_parts(found))
+def power_line(power: DevicePower) -> str:
+    """Return a device's power, energy, clocks, temperature and throttling in one line."""
+    return f"device {power.device}: " + "; ".join(_parts(power))
 
 
-def _parts(found: DevicePower) -> Iterator[str]:
-    if found.mean_watts is not None:
-        limit = f" of {found.limit_watts:.0f} W" if found.limit_watts else ""
-        most = f", {found.most_watts:.0f} W{limit} at most" if found.most_watts else ""
-        when = "in the steps" if found.steps else "on average"
-        yield f"{_watts(found.mean_watts)} {when}{most}"
-    if found.joules_per_step is not None:
-        yield f"{joules_text(found.joules_per_step)} a step"
-    elif found.joules is not None:
-        yield f"{joules_text(found.joules)} in all"
-    if found.mean_sm_mhz is not None:
-        most = f" of {found.most_sm_mhz:,.0f}" if found.most_sm_mhz else ""
-        yield f"SM clock {found.mean_sm_mhz:,.0f}{most} MHz"
-    if found.most_celsius is not None:
-        yield f"{found.most_celsius:.0f} °C at most"
-    if held := held_down_words(found):
-        yield f"clocks held down {held}"
+def _parts(power: DevicePower) -> Iterator[str]:
+    if power.mean_watts is not None:
+        limit = f" of {power.limit_watts:.0f} W" if power.limit_watts else ""
+        most = f", {power.most_watts:.0f} W{limit} at most" if power.most_watts else ""
+        when = "in the steps" if power.steps else "on average"
+        yield f"{_watts(power.mean_watts)} {when}{most}"
+    if power.joules_per_step is not None:
+        yield f"{joules_text(power.joules_per_step)} a step"
+    elif power.joules is not None:
+        yield f"{joules_text(power.joules)} in all"
+    if power.mean_sm_mhz is not None:
+        most = f" of {power.most_sm_mhz:,.0f}" if power.most_sm_mhz else ""
+        yield f"SM clock {power.mean_sm_mhz:,.0f}{most} MHz"
+    if power.most_celsius is not None:
+        yield f"{power.most_celsius:.0f} °C at most"
+    if held_words := held_down_words(power):
+        yield f"clocks held down {held_words}"
 
 
 def counter_lines(counters: Sequence[CounterMean]) -> Iterator[str]:
-    """Yield one line about each device: what its hardware counters say of the steps."""
-    for device in dict.fromkeys(each.device for each in counters):
-        told = [
-            f"{each.name} {percent_text(each.mean)}" for each in counters if each.device == device
+    for device in dict.fromkeys(counter.device for counter in counters):
+        means = [
+            f"{counter.name} {percent_text(counter.mean)}"
+            for counter in counters
+            if counter.device == device
         ]
-        yield f"device {device}: {', '.join(told)} of its maximum, on average"
+        yield f"device {device}: {', '.join(means)} of its maximum, on average"
 
 
-def held_down_words(found: DevicePower) -> str:
-    """Say what held the clocks down, and for how much of the time; empty: nothing did."""
+def held_down_words(power: DevicePower) -> str:
+    """Return what lowered the clocks, and for how much of the time; empty for nothing."""
     reasons = (
-        ("by power", found.held_by_power),
-        ("by heat", found.held_by_heat),
-        ("by the hardware", found.held_by_hardware),
+        ("by power", power.held_by_power),
+        ("by heat", power.held_by_heat),
+        ("by the hardware", power.held_by_hardware),
     )
     return ", ".join(
         f"{what} {percent_text(share)} of the time"
@@ -76,23 +73,22 @@ def joules_text(joules: float) -> str:
 
 
 def power_text(devices: Sequence[DevicePower]) -> str:
-    """Lay the devices out, a row each."""
     columns = [
-        Column("Device", [each.device for each in devices]),
-        _numbers("Power", [each.mean_watts for each in devices], "{:.0f} W"),
-        _numbers("most", [each.most_watts for each in devices], "{:.0f} W"),
-        _numbers("limit", [each.limit_watts for each in devices], "{:.0f} W"),
-        Column("Energy", [_energy(each.joules) for each in devices]),
-        Column("a step", [_energy(each.joules_per_step) for each in devices]),
-        _numbers("SM clock", [each.mean_sm_mhz for each in devices], "{:,.0f} MHz"),
-        _numbers("least", [each.least_sm_mhz for each in devices], "{:,.0f} MHz"),
-        _numbers("Max SM clock", [each.most_sm_mhz for each in devices], "{:,.0f} MHz"),
-        _numbers("Memory clock", [each.mean_memory_mhz for each in devices], "{:,.0f} MHz"),
-        _numbers("Temp.", [each.most_celsius for each in devices], "{:.0f} °C"),
-        _numbers("Busy", [each.busy_share for each in devices], "{:.0%}"),
-        _numbers("Memory busy", [each.memory_share for each in devices], "{:.0%}"),
-        _numbers("Held by power", [each.held_by_power for each in devices], "{:.1%}"),
-        _numbers("by heat", [each.held_by_heat for each in devices], "{:.1%}"),
+        Column("Device", [device.device for device in devices]),
+        _numbers("Power", [device.mean_watts for device in devices], "{:.0f} W"),
+        _numbers("most", [device.most_watts for device in devices], "{:.0f} W"),
+        _numbers("limit", [device.limit_watts for device in devices], "{:.0f} W"),
+        Column("Energy", [_energy(device.joules) for device in devices]),
+        Column("a step", [_energy(device.joules_per_step) for device in devices]),
+        _numbers("SM clock", [device.mean_sm_mhz for device in devices], "{:,.0f} MHz"),
+        _numbers("least", [device.least_sm_mhz for device in devices], "{:,.0f} MHz"),
+        _numbers("Max SM clock", [device.most_sm_mhz for device in devices], "{:,.0f} MHz"),
+        _numbers("Memory clock", [device.mean_memory_mhz for device in devices], "{:,.0f} MHz"),
+        _numbers("Temp.", [device.most_celsius for device in devices], "{:.0f} °C"),
+        _numbers("Busy", [device.busy_share for device in devices], "{:.0%}"),
+        _numbers("Memory busy", [device.memory_share for device in devices], "{:.0%}"),
+        _numbers("Held by power", [device.held_by_power for device in devices], "{:.1%}"),
+        _numbers("by heat", [device.held_by_heat for device in devices], "{:.1%}"),
     ]
     return "\n".join(text_lines(columns, _WIDTH)) + "\n"
 

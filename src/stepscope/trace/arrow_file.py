@@ -12,11 +12,8 @@ messages are FlatBuffers: tables that refer to their fields by a table of offset
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAGIC = b"ARROW1"
 _HEAD = 8  # the magic with its padding
@@ -25,13 +22,13 @@ _CONTINUATION = 0xFFFFFFFF
 _BLOCK, _NODE, _BUFFER = "<qi4xq", "<qq", "<qq"
 _ALIGNMENT = 8
 _PADDING = 64  # a buffer may be longer than its values by less than this
-_UNCOMPRESSED = -1  # said in place of a length
+_UNCOMPRESSED = -1  # stands in place of a length
 _MOST_ROWS = 1 << 40
 _EXTENSION = b"ARROW:extension:"
 
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # kinds of messages
 _INT, _FLOAT, _BOOL, _DATE, _TIME, _TIMESTAMP, _DURATION = 2, 3, 6, 8, 9, 10, 18
-_VIEWS = (23, 24)  # of bytes, of texts
+_VIEWS = (23, 24)  # views of bytes, of texts
 _BITS = (8, 16, 32, 64, 128)
 _DATE_BYTES = (4, 8)  # by its unit: days, milliseconds
 _FLOAT_BYTES = (2, 4, 8)  # by its precision
@@ -44,7 +41,7 @@ class ArrowFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ArrowSize:
-    """What an Arrow file holds, once it is unpacked."""
+    """The unpacked size of an Arrow file."""
 
     rows: int
     bytes: int
@@ -52,24 +49,24 @@ class ArrowSize:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How the values of a column lie in buffers; that of what is null comes first."""
+    """The buffers of a column's values; the validity buffer comes first."""
 
     fixed_bits: int = 0
-    offset_bytes: int = 0  # of a column of texts, whose bytes are a buffer of their own
-    is_view: bool = False  # texts lie in as many buffers as each batch says
+    offset_bytes: int = 0  # of a column of texts, whose bytes have their own buffer
+    is_view: bool = False  # each batch tells the number of text buffers
     dictionary: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A message of the file, and where its buffers lie."""
+    """A message of the file, and its buffers."""
 
     message: _Table
     body: memoryview
 
 
 class _Table:
-    """A table of FlatBuffers; a place outside of the message raises ``struct.error``."""
+    """A FlatBuffers table; an offset outside the message raises ``struct.error``."""
 
     def __init__(self, data: memoryview, at: int) -> None:
         self._data, self._at = data, at
@@ -99,7 +96,7 @@ class _Table:
         return bytes(self._data[items.start : items.stop])
 
     def _field(self, slot: int) -> int:
-        """Return where a field is, 0 where it is absent."""
+        """Return the offset of a field, 0 if it is absent."""
         at = self._slots + 4 + 2 * slot
         offset = self._read("<H", at) if at + 2 <= self._slots_end else 0
         return self._at + offset if offset else 0
@@ -115,13 +112,13 @@ class _Table:
         return range(start + 4, end, size)
 
     def _read(self, form: str, at: int) -> int:
-        if at < 0:  # struct would count from the end
+        if at < 0:  # struct would index from the end
             raise ArrowFileError("an offset leads before its message")
         return int(struct.unpack_from(form, self._data, at)[0])
 
 
 def checked_size(data: bytes) -> ArrowSize:
-    """Return what a file holds; ArrowFileError for one that Polars must not read."""
+    """Return the size of a file; ArrowFileError for one that Polars must not read."""
     try:
         return _checked_size(memoryview(data))
     except struct.error:
@@ -175,7 +172,7 @@ def _column(field: _Table) -> _Column:
 
 
 def _values(field: _Table) -> _Column:
-    """Return how values of a column's own type lie; those of a dictionary's, where it has one."""
+    """Return the buffers of a column's own type, or of its dictionary's values."""
     if any(pair.text(0).startswith(_EXTENSION) for pair in field.tables(6)):
         raise ArrowFileError("a column has a type of some extension")
     kind, about = field.number(2, "<B"), field.table(3)
@@ -222,7 +219,7 @@ def _part(data: memoryview, block: tuple[int, ...], kind: int) -> _Part:
     offset, metadata_bytes, body_bytes = block
     mark, length = struct.unpack_from("<II", data, offset)
     start = offset + 8
-    if mark != _CONTINUATION:  # files of before 2019 have the length alone
+    if mark != _CONTINUATION:  # files from before 2019 lack the mark
         length, start = mark, offset + 4
     end = offset + metadata_bytes
     if start + length > end:
@@ -237,7 +234,7 @@ def _part(data: memoryview, block: tuple[int, ...], kind: int) -> _Part:
 
 
 def _batch_size(part: _Part, columns: list[_Column]) -> ArrowSize:
-    """Return what a batch holds; its buffers must be what its columns need."""
+    """Return the size of a batch, whose buffers must match its columns."""
     batch = part.message
     rows = batch.number(0, "<q")
     compression = batch.table(3)
@@ -284,7 +281,6 @@ def _batch_size(part: _Part, columns: list[_Column]) -> ArrowSize:
 
 
 def _buffer_size(body: memoryview, buffer: tuple[int, ...], *, is_packed: bool) -> int:
-    """Return how many bytes a buffer unpacks to."""
     offset, length = buffer
     if not 0 <= length <= len(body) or not 0 <= offset <= len(body) - length:
         raise ArrowFileError("a buffer lies outside of its batch")

@@ -37,7 +37,7 @@ _Events = TypeVar("_Events", Memory, Samples, Held)
 
 
 def build(captured: Captured, info: TraceInfo) -> Trace:
-    """Order, classify and nest the slices, number their steps, and tie memory to them."""
+    """Order, classify and nest slices, number their steps, and assign memory to them."""
     raw = captured.slices
     order = _native.slice_order(raw.start_ns, raw.duration_ns)
     slices = raw if order is None else raw.take(order)
@@ -47,7 +47,7 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     parent, depth, self_ns, overlaps, _ = nesting
     if overlaps:
         info = replace(info, anomalies={**info.anomalies, "overlapping slices": overlaps})
-    # Devices do many things at once: work that overlaps on a stream keeps all its time.
+    # Devices run work concurrently: overlapping work on a stream keeps all its time.
     self_ns = np.where(np.isin(kind, WORK_KINDS), slices.duration_ns, self_ns)
     slices = replace(
         slices,
@@ -68,20 +68,19 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
 
 
 def empty_trace() -> Trace:
-    """Return a trace in which nothing happened."""
     return build(Captured(Slices.empty(), (), Strings.of([""])), TraceInfo(""))
 
 
 def since(captured: Captured, start_ns: int) -> Captured:
-    """Drop what started before; memory that was held before, and what it was, stays."""
+    """Drop what started before, except for memory that was allocated, and its owners."""
     return _of_times(captured, lambda times_ns: times_ns >= start_ns, staying=("held", "owners"))
 
 
 def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> Captured:
-    """Drop what started within the spans; they are in order and do not overlap.
+    """Drop what started within the spans, which are ordered and disjoint.
 
-    What the program said of its memory stays: it holds for as long as the block is there. So do
-    marks: devices are read once more when a pause begins, and again when it ends.
+    Owners of memory stay, since they hold as long as the block exists. Marks stay, since devices
+    are read once more when a pause begins, and again when it ends.
     """
     if not spans_ns:
         return captured
@@ -107,7 +106,7 @@ def _of_times(
 
 
 def tied_to_slices(events: _Events, slices: Slices) -> _Events:
-    """Put events in the order of time, each with the innermost slice around it."""
+    """Order events by time, each with the innermost slice around it."""
     if not len(events):
         return events
     if (events.time_ns[1:] < events.time_ns[:-1]).any():
@@ -116,7 +115,7 @@ def tied_to_slices(events: _Events, slices: Slices) -> _Events:
 
 
 def running_at(time_ns: Int64, track: UInt32, slices: Slices) -> Int32:
-    """Return the innermost slice of a track around each moment, NO_SLICE without."""
+    """Return the innermost slice of a track around each moment, NO_SLICE for none."""
     found = np.full(len(time_ns), NO_SLICE, np.int32)
     ended_here = slices.flags & SliceFlags.ASYNC == 0
     for each in np.unique(track):
@@ -128,7 +127,7 @@ def running_at(time_ns: Int64, track: UInt32, slices: Slices) -> Int32:
 
 
 def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:
-    """Also tie the engine's slice around a backward function to the forward operator."""
+    """Link the engine's slice around a backward function to the forward operator, too."""
     sequence, forward_thread = slices.sequence, slices.forward_thread
     inner = np.flatnonzero((slices.flags & SliceFlags.BACKWARD != 0) & (parent != NO_PARENT))
     inner = inner[(sequence[inner] >= 0) & (sequence[parent[inner]] == NO_SEQUENCE)]
@@ -157,14 +156,14 @@ def _kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8:
 
 
 def _steps(slices: Slices, kind: UInt8, strings: Strings) -> Int32:
-    """Number every slice by the step in which it started, on whatever thread."""
+    """Number every slice by the step in which it started, on any thread."""
     rows = np.flatnonzero(kind == SliceKind.STEP)
     numbers = np.array([step_number(strings[int(i)]) for i in slices.name[rows]], np.int32)
     return step_at(slices.start_ns, slices.start_ns[rows], slices.ends_of(rows), numbers)
 
 
 def step_at(time_ns: Int64, start_ns: Int64, end_ns: Int64, numbers: Int32) -> Int32:
-    """Return the number of the step that each moment lies in; steps are in order of start."""
+    """Return the number of the step around each moment; steps are ordered by start."""
     if not len(start_ns):
         return np.full(len(time_ns), NO_STEP, np.int32)
     at = np.searchsorted(start_ns, time_ns, side="right") - 1
@@ -173,7 +172,7 @@ def step_at(time_ns: Int64, start_ns: Int64, end_ns: Int64, numbers: Int32) -> I
 
 
 def _climbed_to_running(found: Int32, time_ns: Int64, slices: Slices) -> Int32:
-    """Go from the slice that started last to the one around it that had not ended."""
+    """Replace each slice that had ended by its nearest parent that had not."""
     end_ns = slices.end_ns
     over = np.flatnonzero(found != NO_SLICE)
     while len(over := over[end_ns[found[over]] < time_ns[over]]):

@@ -12,10 +12,10 @@ _OWN_CGROUPS = "/proc/self/cgroup"
 
 
 def parallelism_of_process() -> dict[str, float]:
-    """Return the cores, and the variables that say how many threads libraries are to use.
+    """Return the cores, and the variables that limit the threads of libraries.
 
-    ``cores`` are those that the process may run on, less where a container's quota gives it less:
-    half a core is half a core.
+    ``cores`` is the size of the process's affinity mask or its container's quota, whichever is
+    less; it may be a fraction.
     """
     allowed = float(len(os.sched_getaffinity(0)))
     quota = _quota()
@@ -28,7 +28,7 @@ def parallelism_of_process() -> dict[str, float]:
 
 
 def _quota() -> float | None:
-    """Return how many cores the process's control groups leave it; None for no limit."""
+    """Return the CPU quota of the process's control groups in cores; None for no limit."""
     limits = []
     for folder in own_groups():
         of_version_2 = small_text(f"{folder}/cpu.max")
@@ -41,7 +41,7 @@ def _quota() -> float | None:
 
 
 def own_groups(controller: str = "cpu") -> list[str]:
-    """Return the folders of the process's groups and of those around them, of both versions."""
+    """Return the folders of the process's control groups and their parents, of both versions."""
     folders = [str(_CGROUPS), f"{_CGROUPS}/{controller}"]
     for line in small_text(_OWN_CGROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -55,7 +55,7 @@ def own_groups(controller: str = "cpu") -> list[str]:
 
 
 def small_text(path: str | os.PathLike[str]) -> str:
-    """Return what is in a small file of the kernel's; nothing where it cannot be read."""
+    """Return the text of a small kernel file; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read().decode("ascii")

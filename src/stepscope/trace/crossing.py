@@ -33,7 +33,7 @@ ROUNDING_NS = 2_000
 MOST_OWN_OPERATORS = 16
 """A collective copies and casts its tensors; who runs more inside it has gone on with the work."""
 
-# A range begins and ends inside the calls that do so: those cross it always.
+# The calls that begin or end a range always cross it.
 _BEGIN_OR_END = re.compile(r"_record_function_e(nter|xit)|__(enter|exit)__")
 _CALLS = (SliceKind.OPERATOR, SliceKind.RUNTIME)
 _ON_THREADS = (*_CALLS, SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE, SliceKind.PYTHON)
@@ -41,9 +41,9 @@ _GOES_ON = (SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE, SliceKind.PYTHON)
 
 
 def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple[Nesting, UInt8]:
-    """Nest slices; return that, and their flags with ASYNC for ranges that went on by themselves.
+    """Nest slices; return that, and the flags with ASYNC for ranges that outlive their parent.
 
-    Each round takes ranges out that cross others, which may show more of them.
+    Each round removes ranges that cross others, which may uncover more of them.
     """
     collective = _named(slices, strings, BACKEND_COLLECTIVE)
     collective &= (kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR)
@@ -65,7 +65,7 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
 
 
 def _named(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
-    """Tell which slices have a name like that."""
+    """Return which slices have a matching name."""
     table = np.zeros(len(strings), np.bool_)
     for name in _native.present(slices.name).tolist():
         table[name] = pattern.search(strings[name]) is not None
@@ -76,10 +76,10 @@ def _named(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
 def _crossing(
     slices: Slices, kind: UInt8, collective: Bool, alone: Bool, pairs: tuple[Rows, Rows]
 ) -> NDArray[np.int64]:
-    """Return of the pairs that cross the one that went on: a collective, or a range over a call.
+    """Return the slice of each crossing pair that went on: a collective, or a range over a call.
 
-    ``alone`` are the slices that begin or end no other. Where none of a pair is known to go on,
-    both stay, and the later one is not taken for inside.
+    ``alone`` are the slices that begin or end no other. If neither of a pair is known to go on,
+    both stay, and the later one is not nested in the earlier.
     """
     first, second = (rows.astype(np.int64) for rows in pairs)
     apart = slices.ends_of(second) - slices.ends_of(first) > ROUNDING_NS
@@ -99,7 +99,7 @@ def _crossing(
 def _holding_others(
     kind: UInt8, flags: UInt8, collective: Bool, parent: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """Return the collectives that hold what no collective does."""
+    """Return the collectives that contain other work than collectives can."""
     rows = np.where(collective, np.arange(len(kind), dtype=np.int32), np.int32(-1))
     holder = np.append(_native.handed_down(parent, rows), np.int32(-1))[parent]
     inside = np.flatnonzero(holder >= 0)

@@ -6,20 +6,18 @@ from typing import NamedTuple
 
 
 class ElementType(NamedTuple):
-    """A type of numbers."""
-
-    name: str  # NumPy's, and that of the frameworks
+    name: str  # the name in NumPy and in frameworks
     bytes: int
-    kineto: str  # what torch calls it in the arguments of a collective
+    kineto: str  # torch's name in the arguments of a collective
 
     @property
     def is_integer(self) -> bool:
-        """Tell whether its values have no fraction; truth values have none."""
+        """Return whether values are whole numbers; booleans are not."""
         return self.name.startswith(("int", "uint", "bool"))
 
     @property
     def kind(self) -> str:
-        """Return the type that devices tell apart: signs and kinds of float8 do not matter."""
+        """Return the type that devices distinguish: signs and variants of float8 do not matter."""
         if self.is_integer:
             return f"int{8 * self.bytes}"
         return "float8" if self.name.startswith("float8") else self.name
@@ -54,11 +52,11 @@ _BY_WORD = {
 
 
 def element_type(word: str) -> ElementType | None:
-    """Return the type that a word stands for, such as ``c10::Half``; None for an unknown one."""
+    """Return the type for a word such as ``c10::Half``; None if unknown."""
     return _BY_WORD.get(word.removeprefix("c10::").lower())
 
 
 def element_bytes(word: str) -> int:
-    """Return the bytes of an element of a type; 0 for an unknown one."""
+    """Return the size of an element; 0 for an unknown type."""
     told = element_type(word)
     return told.bytes if told else 0

@@ -31,5 +31,5 @@ class TracerEventType(NumberedAlike):
 
 
 def event_type_fragment(event_type: TracerEventType) -> str:
-    """Return the argument that gives a range that type, as the inside of a JSON object."""
+    """Return the argument that sets a range's type, as the inside of a JSON object."""
     return f'"{EVENT_TYPE_KEY}": "{event_type.name}"'

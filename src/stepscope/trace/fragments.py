@@ -10,15 +10,14 @@ if TYPE_CHECKING:
 
 
 def fragment_of(pairs: Mapping[str, Any]) -> str:
-    """Return pairs as a fragment, in ASCII: a text that is no Unicode keeps what it has, too."""
+    """Return pairs as an ASCII fragment, which keeps texts that are not Unicode."""
     return json.dumps(pairs)[1:-1]
 
 
 def pairs_of(fragment: str) -> dict[str, Any]:
-    """Return the pairs of a fragment; none where Python cannot hold them.
+    """Return the pairs of a fragment; none if Python cannot hold them.
 
-    A trace holds fragments that are JSON, but a number in one may have more digits than Python
-    converts.
+    A fragment is valid JSON, but a number may have more digits than Python converts.
     """
     try:
         pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)

@@ -6,24 +6,19 @@ no Python object.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import IntEnum, IntFlag
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.trace.table import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.schema import Captured
-    from stepscope.trace.strings import Strings
-    from stepscope.trace.table import Column, Table
+from stepscope.trace.schema import Captured
+from stepscope.trace.strings import Strings
+from stepscope.trace.table import Column, Role, Table
 
 
 def slices_frame(
@@ -40,7 +35,7 @@ def slices_frame(
 
 
 def table_frame(trace: Captured, table: Table, only: Collection[str] | None = None) -> pl.DataFrame:
-    """Return the rows of any table of a trace, with ids spelled out as ``slices_frame`` does."""
+    """Return the rows of any table of a trace, with ids spelled out as in ``slices_frame``."""
     columns: dict[str, pl.Series] = {}
     for column, known in type(table).columns().items():
         if known.in_frame and known.dtype is not None and not known.transient:
@@ -51,7 +46,7 @@ def table_frame(trace: Captured, table: Table, only: Collection[str] | None = No
 
 
 def text_series(texts: Sequence[str], codes: NDArray[np.integer[Any]]) -> pl.Series:
-    """Return a column of texts, of which each row has a number."""
+    """Return a column of texts, given by number for each row."""
     return _by_code(texts, codes.astype(np.uint32, copy=False))
 
 
@@ -85,7 +80,7 @@ def _or_null(values: NDArray[Any], absent: Any) -> pl.Series:
 
 
 def stored_series(strings: Strings, known: Column, values: NDArray[np.generic]) -> pl.Series:
-    """Return a column as the files of a saved trace have it: texts and words spelled out."""
+    """Return a column as in the files of a saved trace, with texts and words spelled out."""
     if known.role is Role.TEXT:
         return _categorical(strings, values.astype(np.uint32, copy=False))
     if known.words is not None and issubclass(known.words, IntEnum):
@@ -97,7 +92,7 @@ def stored_series(strings: Strings, known: Column, values: NDArray[np.generic]) 
 
 
 def words_series(known: Column) -> pl.Series:
-    """Return the words for a column's numbers, in their order."""
+    """Return the words for a column's numbers."""
     assert known.words is not None
     words = [each.name.lower() for each in known.words]
     return pl.Series(words, dtype=pl.Enum(words))
@@ -109,9 +104,9 @@ def valid_text(text: str) -> str:
 
 
 def _categorical(strings: Strings, ids: NDArray[np.uint32]) -> pl.Series:
-    """Return the texts of ids, which are looked up in a table with a place for every id.
+    """Return the texts of ids, looked up in a table with an entry for every id.
 
-    Of millions of rows, each more pass over the ids would take as long as a query does.
+    With millions of rows, another pass over the ids would take as long as a query.
     """
     distinct = _native.present(np.ascontiguousarray(ids))
     words: list[str | None] = [None] * (int(distinct.max(initial=0)) + 1)

@@ -12,9 +12,11 @@ import numpy as np
 from stepscope import _native
 from stepscope.trace.model import Trace
 from stepscope.trace.schema import NO_THREAD, TABLES, Captured, Losses, Stacks
-from stepscope.trace.stack_tree import StackTree
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Remap
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,23 +24,23 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Slices, TraceInfo, Track
     from stepscope.trace.table import Table, UInt32
 
-_NUMBERS_OF_A_PROCESS = 1 << 32  # frameworks number threads and launches anew in each
-_MOST = 1 << 62  # a number that is not counted may be any of 64 bits
+_NUMBERS_OF_A_PROCESS = 1 << 32  # every process has its own numbers of threads and launches
+_MOST = 1 << 62  # arbitrary numbers may use all 64 bits
 _OF_ONE_PROCESS = ("memory", "owners", "held")
 
 _EVENTS = {name: table for name, table in TABLES.items() if table is not Stacks}
 
 
 class _Common:
-    """The strings, stacks and tracks of several captures, each once."""
+    """The strings, stacks and tracks of several captures without duplicates."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {"": 0}
-        self._stacks = StackTree()
+        self._stacks = _StackTree()
         self._tracks: dict[tuple[str, str], Track] = {}
 
     def add(self, captured: Captured) -> Remap:
-        """Return the numbers here of the strings, stacks and tracks there."""
+        """Return the numbers here of a capture's strings, stacks and tracks."""
         ids = self._texts
         text = np.array([ids.setdefault(t, len(ids)) for t in captured.strings], np.uint32)
         return Remap(
@@ -57,7 +59,7 @@ class _Common:
         return np.array([places[track.pid, track.tid] for track in tracks], np.uint32)
 
     def tables(self) -> dict[str, Any]:
-        """Return them as what a Captured takes."""
+        """Return them as arguments of a Captured."""
         return {
             "strings": Strings.of(self._texts),
             "stacks": self._stacks.table(),
@@ -66,9 +68,9 @@ class _Common:
 
 
 def merge_parts(parts: Sequence[Captured]) -> Captured:
-    """Join what the sources of one recording captured; a thread that two of them saw is one track.
+    """Join what the sources of one recording captured, with one track per thread.
 
-    They share the clock and all numbers, so that rows are only concatenated.
+    They share the clock and all numbers, so rows are only concatenated.
     """
     parts = [part for part in parts if _has_rows(part) or part is parts[0]]
     if len(parts) == 1:
@@ -79,9 +81,9 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
 
 
 def placed(processes: Iterable[Captured], largest: int = 0) -> Iterator[Captured]:
-    """Give threads and links numbers that no other process has, and leave out memory.
+    """Give threads and links unique numbers in all processes, and leave out memory.
 
-    ``largest`` is the largest number in use. A process may hold several: those of its children.
+    ``largest`` is the largest number in use. An item may have several processes: its children's.
     """
     for captured in processes:
         offset = (largest // _NUMBERS_OF_A_PROCESS + 1) * _NUMBERS_OF_A_PROCESS % _MOST
@@ -113,7 +115,7 @@ def named(captured: Captured, pid: int, name: str) -> Captured:
 
 
 def join_traces(traces: Sequence[Trace]) -> Trace:
-    """Return one trace with everything that is in any of those that one process recorded.
+    """Return one trace with everything in several traces of one process.
 
     They share the clock and all numbers. Nesting and steps do not change.
     """
@@ -190,3 +192,22 @@ def _first_of(mappings: Iterable[Any]) -> dict[str, Any]:
 def _losses(losses: Sequence[Losses]) -> Losses:
     lost = [each for each in losses if each.events]
     return replace(lost[0], events=sum(each.events for each in lost)) if lost else Losses()
+
+
+class _StackTree:
+    """Collects distinct stacks."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], int] = {(0, 0): 0}  # by parent and frame
+
+    def add(self, stacks: Stacks, text: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the new row of each row of ``stacks``."""
+        row_of = np.zeros(len(stacks), np.uint32)
+        for row in range(1, len(stacks)):
+            key = (int(row_of[stacks.parent[row]]), int(text[stacks.frame[row]]))
+            row_of[row] = self._rows.setdefault(key, len(self._rows))
+        return row_of
+
+    def table(self) -> Stacks:
+        pairs = np.array(list(self._rows), np.uint32)
+        return Stacks(pairs[:, 0], pairs[:, 1])

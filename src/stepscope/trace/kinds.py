@@ -54,12 +54,12 @@ _UNNAMED_DEVICE = re.compile(r"device(\d{1,9})")
 
 
 def device_type_name(number: int) -> str:
-    """Return torch's name of a kind of device, ``device7`` for a number that is not known."""
+    """Return torch's name of a device type, ``device7`` for an unknown number."""
     return _NAME_OF_DEVICE_TYPE.get(number, f"device{number}")
 
 
 def device_type_number(name: str) -> int:
-    """Return torch's number of a kind of device: any other name is a backend's that chose it."""
+    """Return torch's number of a device type; any other name is a custom backend's."""
     unnamed = _UNNAMED_DEVICE.fullmatch(name)
     return int(unnamed[1]) if unnamed else DEVICE_TYPES.get(name, _PRIVATE_USE)
 
@@ -85,7 +85,7 @@ class ThreadState(IntEnum):
     PYTHON = 0  # running Python code
     NATIVE = 1  # running native code: a function written in C, an operator
     GIL = 2  # waiting for the GIL
-    BLOCKED = 3  # waiting for something else: see WaitReason
+    BLOCKED = 3  # waiting for anything else: see WaitReason
     READY = 4  # could run, but other threads have all cores
 
 
@@ -94,7 +94,7 @@ RUNNING_STATES = (ThreadState.PYTHON, ThreadState.NATIVE)
 
 
 class WaitReason(IntEnum):
-    """What a blocked thread waits for, as the kernel tells it."""
+    """What a blocked thread waits for, according to the kernel."""
 
     UNKNOWN = 0
     SLEEP = 1
@@ -103,11 +103,11 @@ class WaitReason(IntEnum):
     SOCKET = 4
     PIPE = 5
     PROCESS = 6  # the end of a child process
-    POLL = 7  # one of several files or sockets: an event loop that has nothing to do
+    POLL = 7  # one of several files or sockets: an idle event loop
 
 
 class MemoryOwner(IntEnum):
-    """What a block of memory holds, as far as the program reported it."""
+    """What a block of memory contains, if the program reported it."""
 
     PARAMETER = 1
     GRADIENT = 2
@@ -127,7 +127,7 @@ _KIND_OF_CATEGORY = {
     "compile": SliceKind.RANGE,
     "cuda_runtime": SliceKind.RUNTIME,
     "cuda_driver": SliceKind.RUNTIME,
-    "cuda_graph_node": SliceKind.RUNTIME,  # put into a graph by a capture
+    "cuda_graph_node": SliceKind.RUNTIME,  # captured into a graph
     "hip_runtime": SliceKind.RUNTIME,
     "hsa_api": SliceKind.RUNTIME,
     "mtia_runtime": SliceKind.RUNTIME,
@@ -144,13 +144,13 @@ _KIND_OF_CATEGORY = {
     "cuda_sync": SliceKind.SYNC,
     "gpu_user_annotation": SliceKind.DEVICE_RANGE,
     "mtia_user_annotation": SliceKind.DEVICE_RANGE,
-    # Paddle's: see TracerEventType. Its kernels and copies are called as above.
+    # Paddle's: see TracerEventType. Its kernels and copies have the names above.
     "operatorinner": SliceKind.OPERATOR,
     "dygraphkernellaunch": SliceKind.OPERATOR,
     "statickernellaunch": SliceKind.OPERATOR,
     "pythonop": SliceKind.OPERATOR,
     "communication": SliceKind.OPERATOR,
-    "userdefined": SliceKind.OPERATOR,  # of C++: the binding around an operator
+    "userdefined": SliceKind.OPERATOR,  # C++: the binding around an operator
     "pythonuserdefined": SliceKind.RANGE,
     "profilestep": SliceKind.RANGE,
     "forward": SliceKind.RANGE,

@@ -14,7 +14,7 @@ from stepscope.trace.variables import NAMESPACE_VARIABLES, PLACE_VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NO_ID = "none"  # torchrun's, where the user gave none
+_NO_ID = "none"  # torchrun's value without --rdzv-id
 
 run_id_given = ""
 """The run whose ranks `stepscope run` saves."""
@@ -22,8 +22,6 @@ run_id_given = ""
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A rank of a job."""
-
     rank: int
     world_size: int
     local_rank: int | None = None
@@ -33,7 +31,7 @@ class Place:
 
 
 def place_of_process(environ: Mapping[str, str] = os.environ) -> Place | None:
-    """Return the place that the environment names; None for a process on its own."""
+    """Return the process's place according to the environment; None outside of a job."""
     for launcher, *names in PLACE_VARIABLES:
         rank, world, local_rank, local_world = (_number(environ.get(name, "")) for name in names)
         if rank is None or world is None or not 0 <= rank < world:
@@ -57,7 +55,7 @@ def _number(text: str) -> int | None:
 
 
 def shared_id(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the launcher's own number of this run, which its processes on all hosts have."""
+    """Return the launcher's id of this run, which all hosts share."""
     elastic = environ.get("TORCHELASTIC_RUN_ID", _NO_ID)
     if elastic != _NO_ID:
         restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -71,9 +69,9 @@ def shared_id(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def job_name(environ: Mapping[str, str] = os.environ) -> str:
-    """Return what people call the job that this process is part of; empty where there is none.
+    """Return the name of the process's job; empty outside of one.
 
-    Unlike a run's id it stays over restarts, and is that of all steps of a Slurm job.
+    Unlike a run's id it survives restarts, and all steps of a Slurm job share it.
     """
     names = (
         environ.get("STEPSCOPE_JOB"),
@@ -84,7 +82,7 @@ def job_name(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def wall_ns_of_ticks(ticks: int) -> int:
-    """Return the Unix time of so many kernel ticks since boot; now where ``ticks`` is 0."""
+    """Return the Unix time of kernel ticks since boot; now if ``ticks`` is 0."""
     if ticks > 0:
         with contextlib.suppress(OSError, ValueError, StopIteration):
             booted_s = next(
@@ -99,10 +97,10 @@ def wall_ns_of_ticks(ticks: int) -> int:
 def described(
     by_frameworks: Mapping[str, Any], environ: Mapping[str, str], parent: str
 ) -> dict[str, Any]:
-    """Return ``distributedInfo``: what frameworks say, and what the launcher says.
+    """Return ``distributedInfo``: what frameworks and the launcher say.
 
-    All processes of a run have its id in common, and no other run has it. Where no launcher gives
-    one, it is the name of the ``parent`` process.
+    All processes of a run share its id, and no other run has it. If no launcher defines one, it is
+    the ``parent`` process.
     """
     place = place_of_process(environ)
     if place is None and not by_frameworks:

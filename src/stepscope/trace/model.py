@@ -6,12 +6,12 @@ Events are rows of NumPy columns, never Python objects. The columns are stated i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.arguments import file_path
 from stepscope.registry import Registry
-from stepscope.trace.devices import Device, devices_of
 from stepscope.trace.kinds import (
     DEVICE_KINDS,
     RUNNING_STATES,
@@ -46,7 +46,7 @@ from stepscope.trace.table import Args, Bool, Float64, Int32, Int64, IntColumn, 
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from os import PathLike
 
     import pandas
@@ -93,6 +93,42 @@ __all__ = [
     "UInt32",
     "WaitReason",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device; unknown values are 0 or empty."""
+
+    id: int
+    name: str
+    memory_bytes: int = 0
+    multiprocessors: int = 0
+    compute_capability: tuple[int, int] = (0, 0)
+    properties: Mapping[str, Any] = field(default_factory=dict)  # all, under Kineto's names
+
+
+def devices_of(info: TraceInfo) -> tuple[Device, ...]:
+    """Return the devices that our recorder noted, or that a foreign file's header describes."""
+    described: Any = info.devices or info.user.get("deviceProperties") or ()
+    if not isinstance(described, list | tuple):
+        return ()
+    return tuple(_device(i, each) for i, each in enumerate(described) if isinstance(each, Mapping))
+
+
+def _device(place: int, told: Mapping[str, Any]) -> Device:
+    return Device(
+        id=_number(told, "id", place),
+        name=str(told.get("name", "")),
+        memory_bytes=_number(told, "totalGlobalMem"),
+        multiprocessors=_number(told, "numSms"),
+        compute_capability=(_number(told, "computeMajor"), _number(told, "computeMinor")),
+        properties=told,
+    )
+
+
+def _number(told: Mapping[str, Any], key: str, default: int = 0) -> int:
+    value = told.get(key)
+    return value if type(value) is int else default
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -202,12 +238,11 @@ def save_trace(
 
 
 def with_info(captured: Captured, info: TraceInfo) -> Trace:
-    """Return a Trace of tables that are already ordered, and of its info."""
     held = {each.name: getattr(captured, each.name) for each in fields(Captured)}
     return Trace(**held, info=info)
 
 
-# What runs SQL over named traces.
+# Functions that run SQL over named traces.
 QUERIES: Registry[Callable[[Mapping[str, Trace], str, str], polars.DataFrame]] = Registry()
 
 # Functions that render a trace for a notebook; the report adds one.

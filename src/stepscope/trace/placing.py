@@ -18,13 +18,13 @@ _LONGEST_NAME = 255  # bytes
 
 
 def unfinished_name() -> str:
-    """Return a name for what is being written; short, whatever the target is called."""
+    """Return a temporary name; it is short, whatever the target's length."""
     return f".stepscope-{os.urandom(6).hex()}"
 
 
 @contextlib.contextmanager
 def staging_folder(beside: Path) -> Iterator[Path]:
-    """Make a folder of our own in the folder ``beside``, for the time of the block."""
+    """Make a temporary folder in the folder ``beside``."""
     folder = beside / unfinished_name()
     folder.mkdir(mode=0o700)
     try:
@@ -34,12 +34,12 @@ def staging_folder(beside: Path) -> Iterator[Path]:
 
 
 def move_new(written: Path, target: Path) -> None:
-    """Give a file or folder its name; FileExistsError when something has that name already.
+    """Rename a file or folder; FileExistsError if the name is taken.
 
-    However many processes try at the same time, each name goes to one of them.
+    If several processes try at once, each name goes to one of them.
     """
     if written.is_dir():
-        target.mkdir(mode=0o700)  # takes the name; an empty folder is replaced by the next line
+        target.mkdir(mode=0o700)  # reserves the name; the next line replaces the empty folder
         try:
             written.rename(target)
         except OSError:
@@ -59,8 +59,8 @@ def move_new(written: Path, target: Path) -> None:
 
 
 def move_instead(written: Path, target: Path) -> None:
-    """Move a folder to where another one is, which stays when that cannot be."""
-    old = written.with_name("old")  # removed with the folder that it is in
+    """Replace a folder by another one; on failure the old one stays."""
+    old = written.with_name("old")  # removed with its staging folder
     target.rename(old)
     try:
         written.rename(target)
@@ -70,15 +70,15 @@ def move_instead(written: Path, target: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Leave a file, or a folder and the files in it, readable by its owner alone."""
-    with contextlib.suppress(OSError):  # a file system that has no such thing
+    """Make a file, or a folder and its files, readable by the owner alone."""
+    with contextlib.suppress(OSError):  # a file system without permissions
         for each in [path, *(path.iterdir() if path.is_dir() else ())]:
             mode = stat.S_IMODE(each.stat().st_mode)
             each.chmod(mode & 0o700)
 
 
 def numbered(path: Path, suffix: str, number: int) -> Path:
-    """Return the path with a number in front of the suffix; the first has none."""
+    """Return the path with a number before the suffix; the first has none."""
     if number == 1:
         return path
     stem = path.name[: len(path.name) - len(suffix)] if suffix else path.name
@@ -86,7 +86,7 @@ def numbered(path: Path, suffix: str, number: int) -> Path:
 
 
 def shortened(stem: str, rest: str) -> str:
-    """Return as much of a name as leaves room for ``rest`` in what file systems allow."""
+    """Cut a name so that ``rest`` fits behind it in what file systems allow."""
     room = _LONGEST_NAME - len(os.fsencode(rest))
     while len(os.fsencode(stem)) > room:
         stem = stem[:-1]

@@ -25,7 +25,7 @@ class PlainError(ValueError):
 
 
 def packed(value: Any) -> bytes:
-    """Return a value as bytes: numbers, texts, arrays, and classes and containers of these."""
+    """Serialise numbers, texts, arrays, and classes and containers of these."""
     arrays: list[np.ndarray[Any, Any]] = []
     out = io.BytesIO()
     out.write(json.dumps(_written(value, arrays)).encode() + b"\n")

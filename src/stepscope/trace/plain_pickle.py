@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import io
 import pickletools
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 _MARK = object()
 _CONSTANTS: dict[str, Callable[[], Any]] = {
@@ -34,7 +32,7 @@ _GET = frozenset({"GET", "BINGET", "LONG_BINGET"})
 _LAST_ITEMS = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2}
 _SINCE_MARK = frozenset({"TUPLE", "LIST", "DICT", "APPENDS", "SETITEMS"})
 _NOTHING = frozenset({"PROTO", "FRAME"})
-_KEYS = (str, int, float, bytes)  # whose hash takes no time
+_KEYS = (str, int, float, bytes)  # types with a fast hash
 
 
 class PlainPickleError(ValueError):
@@ -42,7 +40,7 @@ class PlainPickleError(ValueError):
 
 
 def plain_unpickled(data: bytes) -> Any:
-    """Return the value of a pickle; the same list may be at many places of it."""
+    """Return the value of a pickle; it may contain the same list several times."""
     machine = _Machine()
     try:
         for opcode, argument, _ in pickletools.genops(io.BytesIO(data)):
@@ -51,13 +49,13 @@ def plain_unpickled(data: bytes) -> Any:
             machine.do(opcode.name, argument)
     except PlainPickleError:
         raise
-    except Exception as error:  # a damaged pickle raises anything
+    except Exception as error:  # a damaged pickle may raise any error
         raise PlainPickleError(f"it is damaged: {error}") from None
     raise PlainPickleError("it ends early")
 
 
 class _Machine:
-    """The stack and the memory of values that a pickle's instructions work on."""
+    """The stack and the memo that a pickle's instructions work on."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def facts_of(raw: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the fields of a TraceInfo that a process can tell at any time.
 
-    ``raw`` is what ``record/inside/facts.py`` has noted, perhaps in a file of somebody else: what
-    is not as it should be there is left out. ``job`` is what frameworks say of the process's place.
+    ``raw`` comes from ``record/inside/facts.py``, perhaps from a stranger's file: invalid values
+    are left out. ``job`` is what frameworks say of the process's place.
     """
     environ = _texts_by_name(raw.get("environment"))
     host, prefix = _text(raw, "host"), _text(raw, "prefix") or "/"
@@ -40,7 +40,7 @@ def facts_of(raw: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> di
 
 
 def place_facts(raw: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return those that say which process of a job it is: as frameworks and the launcher say."""
+    """Return the process's place in its job, according to frameworks and the launcher."""
     started_ns = wall_ns_of_ticks(_whole(raw, "parent_start_ticks"))
     parent = f"{_text(raw, 'host')}-{_whole(raw, 'ppid')}-{started_ns}"
     place = described(_mapping(job), _texts_by_name(raw.get("environment")), parent)
@@ -52,7 +52,6 @@ def place_facts(raw: Mapping[str, Any], job: Mapping[str, Any] | None = None) ->
 
 
 def own_version() -> str:
-    """Return the installed version of Stepscope."""
     try:
         return metadata.version("stepscope")
     except metadata.PackageNotFoundError:
@@ -69,7 +68,7 @@ def _versions(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _libraries(raw: Mapping[str, Any], current: str) -> list[str]:
-    """Return the imported top-level modules that come from an installed package or from Python."""
+    """Return the imported top-level modules of installed packages and of Python."""
     path = raw.get("path")
     entries = [entry for entry in path if isinstance(entry, str)] if isinstance(path, list) else []
     folders = (_text(raw, "stdlib") + os.sep, *_installed_into(current, entries))
@@ -81,11 +80,11 @@ def _libraries(raw: Mapping[str, Any], current: str) -> list[str]:
 
 
 def _installed_into(current: str, path: list[str]) -> Iterator[str]:
-    """Yield the folders of sys.path that packages were installed into: ``pip install --target``."""
+    """Yield the folders of sys.path from ``pip install --target``."""
     for folder in (Path(current, entry) for entry in path):
         try:
             is_one = any(inside.name.endswith(".dist-info") for inside in folder.iterdir())
-        except (OSError, ValueError):  # an archive, or nothing
+        except (OSError, ValueError):  # an archive, or missing
             continue
         if is_one:
             yield str(folder) + os.sep

@@ -27,8 +27,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> BinaryIO:
-    """Open a file to be read; a pipe or a device, which may never end, raises OSError at once."""
-    # Without O_NONBLOCK the opening of a pipe waits for somebody who writes into it.
+    """Open a file for reading; OSError at once for a pipe or a device, which may never end."""
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
@@ -50,7 +50,7 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
 def read_regular(
     path: str | os.PathLike[str], limit_bytes: int, *, follow_links: bool = True
 ) -> bytes:
-    """Return what is in a regular file; one that is larger than the limit raises OSError."""
+    """Return the bytes of a regular file; OSError if it is larger than the limit."""
     with open_regular(path, follow_links=follow_links) as file:
         data = file.read(limit_bytes + 1)
     if len(data) > limit_bytes:
@@ -59,7 +59,7 @@ def read_regular(
 
 
 def entries_of(folder: Path) -> list[Path]:
-    """Return what lies in a folder, by name, without links; nothing of what is no folder."""
+    """Return a folder's entries by name, without links; none if it is no folder."""
     try:
         with os.scandir(folder) as entries:
             return sorted(folder / each.name for each in entries if not each.is_symlink())
@@ -68,12 +68,12 @@ def entries_of(folder: Path) -> list[Path]:
 
 
 def free_memory_bytes() -> int:
-    """Return how much memory this process can still take: the machine's, its container's."""
+    """Return how much memory this process can still take, on its machine or container."""
     return max(min(_limits(), default=1 << 62), 0)
 
 
 def own_memory_bytes() -> int:
-    """Return how much memory this process has taken."""
+    """Return how much memory this process uses."""
     words = small_text(_OWN_MEMORY).split()
     return int(words[1]) * _PAGE_BYTES if len(words) > 1 else 0
 
@@ -92,7 +92,7 @@ def _limits() -> Iterator[int]:
                 small_text(folder / used).strip(),
             )
             if limit.isdecimal() and taken.isdecimal():
-                # What the group's files take up is given back when it is needed.
+                # The page cache of the group's files is freed on demand.
                 yield int(limit) - int(taken) + _cached_bytes(folder)
     address_space = _address_space_limit()
     if address_space is not None:

@@ -24,12 +24,12 @@ COMMIT, BRANCH, CHANGED = "commit", "branch", "changed"
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _POINTER = "gitdir: "
 _REFERENCE = "ref: "
-_MOST_BYTES = 10_000_000  # of a file with references; a larger one is not git's, or not usual
-_PATIENCE_S = 2.0  # a big repository on a slow disk: then it is not known
+_MOST_BYTES = 10_000_000  # a larger file with references is unlikely to be git's
+_PATIENCE_S = 2.0  # a big repository on a slow disk takes longer: then the state is unknown
 
 
 class _Noted:
-    """What is known of the program that this process runs."""
+    """The program that this process runs."""
 
     folder: Path | None = None
     changed: str = ""
@@ -38,20 +38,20 @@ class _Noted:
 def revision(
     main_file: str, folder: str, prefix: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return commit, branch and whether there are changes, of a program; or nothing.
+    """Return commit, branch and whether files are changed, of a program; or nothing.
 
-    The program has this main file, ran in this folder, and its Python has this prefix.
+    ``prefix`` is that of the program's Python.
     """
     try:
         program = _Noted.folder or _program_folder(main_file, folder, prefix)
         commit = revision_of(program, environ)
-    except (OSError, ValueError):  # of a name with a zero in it
+    except (OSError, ValueError):  # for example a name with a NUL character
         return {}
     return {**commit, CHANGED: _Noted.changed} if commit and _Noted.changed else commit
 
 
 def _program_folder(main_file: str, folder: str, prefix: str) -> Path:
-    """Return the folder of the main file; the current one where that is a tool's, or none."""
+    """Return the main file's folder; the current one if that is a tool's, or missing."""
     if main_file:
         of_program = Path(folder, main_file).resolve().parent
         if not of_program.is_relative_to(Path(prefix).resolve()):
@@ -60,7 +60,7 @@ def _program_folder(main_file: str, folder: str, prefix: str) -> Path:
 
 
 def revision_of(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return commit and branch of the repository that a folder is in; nothing without one."""
+    """Return commit and branch of the repository around a folder; empty without one."""
     repository = _repository(folder)
     if repository is None:
         return {}
@@ -81,7 +81,7 @@ def revision_of(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[s
 
 
 def note_program(folder: Path) -> None:
-    """Say where the program is, and ask git whether tracked files differ from the commit."""
+    """Note the program's folder, and ask git whether tracked files differ from the commit."""
     _Noted.folder, _Noted.changed = folder, ""
     try:
         if _repository(folder.resolve()) is None:
@@ -99,7 +99,7 @@ def note_program(folder: Path) -> None:
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return  # there is no git, or it refuses this folder
+        return  # git is missing, or refuses this folder
     _Noted.changed = "yes" if done.stdout.strip() else "no"
 
 
@@ -111,7 +111,7 @@ def revision_text(told: Mapping[str, str]) -> str:
 
 
 def _repository(folder: Path) -> Path | None:
-    """Return git's own folder of the repository that a folder is in."""
+    """Return git's folder for the repository around a folder."""
     for above in (folder, *folder.parents):
         inside = above / ".git"
         if inside.is_dir():
@@ -123,9 +123,9 @@ def _repository(folder: Path) -> Path | None:
 
 
 def _resolved(repository: Path, reference: str) -> str:
-    """Return the commit that a reference names; empty where there is none."""
+    """Return the commit of a reference; empty if it is unknown."""
     common = repository
-    shared = repository / "commondir"  # a worktree has its branches where the repository is
+    shared = repository / "commondir"  # a worktree's branches are in the main repository
     if shared.is_file():
         common = repository / _text(shared).strip()
     for place in (repository, common):

@@ -43,7 +43,7 @@ NO_SLICE = -1
 NO_STACK = 0
 
 
-_ON_DEVICE = np.isin(np.arange(256), DEVICE_KINDS)  # by kind: a lookup is a fast isin
+_ON_DEVICE = np.isin(np.arange(256), DEVICE_KINDS)  # by kind: a lookup is faster than isin
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +108,22 @@ class Slices(Table):
 
     @property
     def end_ns(self) -> Int64:
-        """Return start plus duration."""
         return self.start_ns + self.duration_ns
 
     @property
     def on_device(self) -> Bool:
-        """Return which of them ran on devices."""
+        """Return which slices ran on devices."""
         return _ON_DEVICE.take(self.kind)
 
     def ends_of(self, rows: NDArray[Any] | slice | int) -> Int64:
-        """Return when some of them end, without a column for all."""
+        """Return when some slices end, without computing a column for all."""
         ends: Int64 = self.start_ns[rows] + self.duration_ns[rows]
         return ends
 
 
 @dataclass(frozen=True, slots=True)
 class Marks(Table):
-    """What has a time and no duration: flow points, instants and counters."""
+    """Events with a time and no duration: flow points, instants and counters."""
 
     phase: UInt8 = column(
         "Chrome's letter: s, t, f flow; i instant; C counter; b, n, e async", np.uint8, letters=True
@@ -164,14 +163,14 @@ class Stacks(Table):
         return rows
 
     def extended(self, parent: NDArray[Any], frame: NDArray[Any]) -> Stacks:
-        """Return the table with more rows, whose parents are rows of it or earlier ones of them."""
+        """Return the table with more rows, whose parents precede them."""
         return Stacks(
             np.concatenate([self.parent, parent.astype(np.uint32)]),
             np.concatenate([self.frame, frame.astype(np.uint32)]),
         )
 
     def with_callers(self, rows: NDArray[Any]) -> Bool:
-        """Return which rows these are, and their callers up to the outermost."""
+        """Return a mask of these rows and all their callers."""
         found = np.zeros(len(self), np.bool_)
         while len(rows := rows[~found[rows]]):
             found[rows] = True
@@ -180,7 +179,6 @@ class Stacks(Table):
 
     @classmethod
     def empty(cls) -> Stacks:
-        """Return the table with the empty stack only."""
         return cls(np.zeros(1, np.uint32), np.zeros(1, np.uint32))
 
 
@@ -206,7 +204,7 @@ class Memory(Table):
 
 @dataclass(frozen=True, slots=True)
 class Owners(Table):
-    """What the program said of blocks of memory: at that time, this one held a parameter."""
+    """What the program said of memory blocks: this one held a parameter at that time."""
 
     time_ns: Int64 = column("when it was said", np.int64, Role.TIME, unit="ns")
     address: Int64 = column("of the block", np.int64)
@@ -218,10 +216,10 @@ class Owners(Table):
 
 @dataclass(frozen=True, slots=True)
 class Samples(Table):
-    """What the Python threads were doing, looked at every ms or so, in the order of time.
+    """The stacks of Python threads, sampled every ms or so, in the order of time.
 
-    Each stands for the time until its thread was looked at again. A thread that did not run
-    in between is one row, however long that was.
+    Each stands for the time until its thread was looked at again. A thread that did not run in
+    between is one row, however long that was.
     """
 
     time_ns: Int64 = column("when it was taken", np.int64, Role.TIME, unit="ns", ascending=True)
@@ -241,15 +239,15 @@ class Samples(Table):
 
     @property
     def end_ns(self) -> Int64:
-        """Return when what a sample stands for ends."""
+        """Return the end of the time that each sample stands for."""
         return self.time_ns + self.duration_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Table):
-    """Memory that the program held for some time, a sample of its blocks, in the order of time.
+    """Memory that the program kept for some time, as sampled blocks in the order of time.
 
-    About one for each MiB that was allocated; what was given back within 0.25 s is left out.
+    About one for each MiB that was allocated; a block released within 0.25 s is left out.
     """
 
     time_ns: Int64 = column("when it was allocated", np.int64, Role.TIME, unit="ns", ascending=True)
@@ -270,7 +268,7 @@ class Held(Table):
 class Track:
     """One line of the timeline: a thread of a process, or a stream of a device."""
 
-    pid: str  # as the tool wrote it: mostly numbers, but foreign traces also have words
+    pid: str  # as the tool wrote it: mostly numbers, words in some foreign traces
     tid: str
     process_name: str = ""
     thread_name: str = ""
@@ -285,18 +283,18 @@ class Losses:
     """Events that were dropped, and why."""
 
     events: int = 0
-    policy: str = ""  # "newest" or "oldest" were dropped, or all that fell off a "ring"
+    policy: str = ""  # which were dropped: "newest", "oldest", or all that fell off a "ring"
     limit_bytes: int = 0
 
     @classmethod
     def at_limit(cls, events: int, limit_bytes: int, *, keep_newest: bool, is_ring: bool) -> Losses:
-        """Return what a memory limit cost; nothing without events."""
+        """Return the losses at a memory limit; none without events."""
         policy = "ring" if is_ring else "oldest" if keep_newest else "newest"
         return cls(events, policy, limit_bytes) if events else cls()
 
     @property
     def fell_off(self) -> bool:
-        """Tell whether the events fell off a ring: only the last of it was to be kept."""
+        """Tell whether the events fell off a ring, which keeps only the latest."""
         return self.policy == "ring"
 
 
@@ -313,17 +311,17 @@ class TraceInfo:
     rank: int | None = None
     world_size: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)  # how each describes itself
+    sources: Mapping[str, str] = field(default_factory=dict)  # each source's description of itself
     losses: Losses = field(default_factory=Losses)
     overhead_ns: float = 0.0  # calibrated cost of recording one event
     devices: Sequence[Mapping[str, Any]] = ()  # under Kineto's names; see Trace.devices()
-    code_folders: Sequence[str] = ()  # where the files that frames name were imported from
-    # How many cores, threads and workers the program had: see docs/trace.md.
+    code_folders: Sequence[str] = ()  # folders that the files in frames were imported from
+    # Numbers of cores, threads and workers: see docs/trace.md.
     parallelism: Mapping[str, float] = field(default_factory=dict)
-    libraries: Sequence[str] = ()  # top-level modules that are installed, so not the program's own
-    # The program's git repository: its commit and branch, and whether files are changed since.
+    libraries: Sequence[str] = ()  # installed top-level modules, which are not the program's own
+    # The program's git commit, branch, and whether files differ from the commit.
     revision: Mapping[str, str] = field(default_factory=dict)
-    anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
+    anomalies: Mapping[str, int] = field(default_factory=dict)  # oddities in the file, with counts
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
 
 
@@ -346,7 +344,6 @@ class Captured:
     held: Held = field(default_factory=Held.empty)
 
     def tables(self) -> dict[str, Any]:
-        """Return its tables by their names."""
         return {name: getattr(self, name) for name in TABLES}
 
 
@@ -360,7 +357,7 @@ TABLES: Mapping[str, type[Table]] = {
     "held": Held,
 }
 
-# Few allocators tell it: a table that is made without it is whole, too.
+# Few allocators report it, so the column is optional.
 add_column(
     Memory,
     "stack",
@@ -374,7 +371,6 @@ add_column(
 
 
 def markdown() -> str:
-    """Return the tables of ``docs/trace.md``."""
     return "\n".join(_described(name, table) for name, table in TABLES.items())
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.trace.schema import Captured
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args
 
-if TYPE_CHECKING:
-    from stepscope.trace.schema import Captured
-
-# A text of this length is no name: texts are held, searched and shown as a whole.
+# A name is never this long. Texts are stored, searched and shown as a whole.
 LONGEST_TEXT_BYTES = 64 << 20
 _KEPT_BYTES = 1 << 20
 
 
 def with_short_texts(captured: Captured, longest: int = LONGEST_TEXT_BYTES) -> Captured:
-    """Return the tables with names that are cut, and without arguments, where they are longer."""
+    """Return the tables with long names cut and long arguments dropped."""
     strings = captured.strings
     lengths = np.diff(strings.offsets)
     long = np.flatnonzero(lengths > longest)

@@ -34,9 +34,9 @@ FORMAT = "stepscope trace"
 VERSION = 1
 _META = "meta.json"
 _META_LIMIT_BYTES = 64 << 20
-_COPIES = 2  # of a table, while it is read: Polars' and ours
-_SMALL_BYTES = 4 << 20  # of a table: what is free is not asked for it, which takes a millisecond
-_YOUNGER = ("samples", "held")  # tables that files of this version may lack: they are then empty
+_COPIES = 2  # copies of a table while it is read: Polars' and ours
+_SMALL_BYTES = 4 << 20  # smaller tables skip the check of the free memory, which takes a ms
+_YOUNGER = ("samples", "held")  # tables that were added later: older files lack them
 
 
 class SaveError(StepscopeError):
@@ -71,7 +71,7 @@ def save(
             written = beside / "trace"
             written.mkdir()
             _write(captured, info, written, progress)
-            make_private(written)  # it names the machine and the files of its user
+            make_private(written)  # the trace names the machine and the user's files
             _move(written, target, overwrite)
     except FileExistsError:
         raise SaveError(f"{target} exists; pass overwrite=True to replace it") from None
@@ -149,7 +149,7 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
     done = 0
     checksums: dict[str, int] = {}
     for name, table in tables.items():
-        # The oldest level means the plain Arrow layouts, which every other reader knows.
+        # The oldest level has plain Arrow layouts, which all readers support.
         oldest = pl.CompatLevel.oldest()
         # Opened here: the path may hold bytes that are no text.
         with (folder / f"{name}.arrow").open("wb") as file:
@@ -172,9 +172,9 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
 
 
 def _meta_text(meta: dict[str, Any]) -> str:
-    """Return the text of ``meta.json``: without the largest of a foreign file's keys, if need be.
+    """Return the text of ``meta.json``, without a foreign file's largest keys if need be.
 
-    What is longer than the limit could be written, but not read.
+    A longer file could be written, but not read.
     """
     text = json.dumps(meta, default=str)
     told: dict[str, Any] = meta["info"]
@@ -208,7 +208,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _rows(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
-    """Return how many rows each table is said to have."""
+    """Return the number of rows that each table should have."""
     rows = meta.get("rows")
     if not isinstance(rows, dict) or not all(type(n) is int and n >= 0 for n in rows.values()):
         raise TraceReadError(folder, f"is damaged: {_META}: 'rows' has no numbers of rows")
@@ -216,7 +216,7 @@ def _rows(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
 
 
 def _read_table(folder: Path, name: str, rows: int | None, known: int | None) -> pl.DataFrame:
-    """Read a table; ``known`` is the checksum with which it was saved, if it had one."""
+    """Read a table; ``known`` is the checksum with which it was saved, if any."""
     import polars as pl
 
     file = folder / f"{name}.arrow"
@@ -253,7 +253,7 @@ def _damaged(folder: Path, name: str) -> TraceReadError:
 
 
 def _check_memory(folder: Path, name: str, needed_bytes: int) -> None:
-    """Refuse what a few bytes of zstd can ask for, before the kernel ends the process."""
+    """Refuse the memory that a few bytes of zstd can ask for, before the kernel kills us."""
     if needed_bytes <= _SMALL_BYTES:
         return
     free = free_memory_bytes()

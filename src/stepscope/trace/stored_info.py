@@ -30,7 +30,7 @@ def stored_info(info: TraceInfo) -> dict[str, Any]:
 
 
 def info_of(stored: object) -> TraceInfo:
-    """Return the info that ``meta.json`` holds; keys that nobody knows are left out."""
+    """Return the info in ``meta.json``, without unknown keys."""
     if not isinstance(stored, dict):
         raise InfoDamage(f"'info' is {_kind(stored)}, not an object")
     told = valid_value(stored)
@@ -49,7 +49,7 @@ def info_of(stored: object) -> TraceInfo:
 
 
 def fitting(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those fields of a TraceInfo that are as the schema states."""
+    """Return the fields of a TraceInfo that match the schema."""
     return {
         name: told[name] for name in told.keys() & _FIELDS.keys() if _FIELDS[name][0](told[name])
     }

@@ -22,7 +22,7 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def valid_value(value: Any) -> Any:
-    """Replace halves of surrogate pairs in a value of JSON: it can spell what nothing can print."""
+    """Replace lone surrogates in a JSON value, which nothing can print."""
     if isinstance(value, str):
         return value if value.isascii() else _HALF_PAIR.sub("\ufffd", value)
     if isinstance(value, list):
@@ -38,7 +38,7 @@ class Strings(Sequence[str]):
     __slots__ = ("_blob", "_decoded", "_offsets")
 
     def __init__(self, blob: bytes, offsets: NDArray[np.int64]) -> None:
-        """Take ``len(offsets) - 1`` strings; string i is ``blob[offsets[i]:offsets[i + 1]]``."""
+        """String i is ``blob[offsets[i]:offsets[i + 1]]``."""
         self._blob = blob
         self._offsets = offsets
         self._decoded: list[str] | None = None
@@ -55,16 +55,15 @@ class Strings(Sequence[str]):
 
     @property
     def blob(self) -> bytes:
-        """Return the bytes of all strings, one after the other."""
+        """Return the bytes of all strings, concatenated."""
         return self._blob
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Return where each string starts, and the end of the last."""
+        """Return the start of each string, and the end of the last."""
         return self._offsets
 
     def __len__(self) -> int:
-        """Return the number of strings."""
         return len(self._offsets) - 1
 
     @overload
@@ -85,11 +84,11 @@ class Strings(Sequence[str]):
         return raw.decode("utf-8", "replace")
 
     def decode_all(self) -> list[str]:
-        """Return every string; decoded once and kept."""
+        """Return every string; the result is cached."""
         if self._decoded is None:
             bounds = pairwise(self._offsets.tolist())
             blob = self._blob
-            if blob.isascii():  # decoded at once, for a byte is a character
+            if blob.isascii():  # ASCII is decoded at once, since a byte is a character
                 text = blob.decode("ascii")
                 self._decoded = [text[start:end] for start, end in bounds]
             else:
@@ -99,14 +98,14 @@ class Strings(Sequence[str]):
         return self._decoded
 
     def texts_of(self, ids: Sequence[int]) -> list[str]:
-        """Return the strings of some ids; all of a small table are decoded once and kept."""
+        """Return the strings of some ids; a small table is decoded and cached as a whole."""
         if self._decoded is None and len(self) > _SMALL:
             return [self[i] for i in ids]
         decoded = self.decode_all()
         return [decoded[i] for i in ids]
 
     def ids_with(self, part: str) -> NDArray[np.int64]:
-        """Return the ids of the strings that contain some text, ascending; none is decoded."""
+        """Return the ids of strings that contain a text, ascending, without decoding."""
         wanted, blob = part.encode(), self._blob
         starts: list[int] = []
         at = blob.find(wanted)
@@ -115,7 +114,8 @@ class Strings(Sequence[str]):
             at = blob.find(wanted, at + 1)
         found = np.array(starts, np.int64)
         holder = np.searchsorted(self._offsets, found, side="right") - 1
-        within = found + len(wanted) <= self._offsets[holder + 1]  # not from one into the next
+        # A match must not cross the boundary between two strings.
+        within = found + len(wanted) <= self._offsets[holder + 1]
         return np.unique(holder[within])
 
     def ids_of(self, texts: Iterable[str]) -> dict[str, int]:

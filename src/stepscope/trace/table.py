@@ -33,13 +33,13 @@ Bool = NDArray[np.bool_]
 class Role(Enum):
     """What the numbers of a column refer to, and so how they change when rows move."""
 
-    VALUE = "value"  # nothing: they stay
+    VALUE = "value"  # they refer to nothing, and stay
     TIME = "time"  # ns on the trace's clock
     TEXT = "string id"
     TRACK = "row of tracks"
     STACK = "row of stacks"
     SLICE = "row of slices"
-    LINK = "number"  # by which events of one process refer to each other
+    LINK = "number"  # links events of one process
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class Column:
     dtype: type[np.generic] | None = None  # None: key-value pairs, see Args
     role: Role = Role.VALUE
     unit: str = ""
-    absent: int = 0  # stands for no value where ``may_be_absent``
+    absent: int = 0  # stands for "no value" if ``may_be_absent``
     may_be_absent: bool = False
-    derived: bool = False  # by building the trace: sources and readers leave it out
-    transient: bool = False  # only until the trace is built: None after that
-    words: type[Enum] | None = None  # what its numbers are called
+    derived: bool = False  # computed when the trace is built: sources and readers leave it out
+    transient: bool = False  # None after the trace is built
+    words: type[Enum] | None = None  # names of its numbers
     letters: bool = False  # its numbers are character codes
-    links: tuple[str, ...] = ()  # of key-value pairs: the integers that are LINKs
+    links: tuple[str, ...] = ()  # the keys of integers that are LINKs
     least: int | None = None  # no value is below it
-    ascending: bool = False  # no row has less than the one before it
-    earlier: bool = False  # it refers to a row of its own table that stands before
+    ascending: bool = False  # values never decrease
+    earlier: bool = False  # it refers to an earlier row of its own table
     in_frame: bool = True  # whether data frames show it
-    page: str = ""  # its name in the report's page, where it has one
-    page_less: str = ""  # the page holds how much less than this column it is
+    page: str = ""  # its name in the report's page, if it is there
+    page_less: str = ""  # the column that the page stores it relative to
 
 
 _KEY = "column"
@@ -86,7 +86,7 @@ def column(  # the signature is Column's, so that a table reads as a list of col
 
 
 def added_columns() -> Any:
-    """Declare where columns registered from outside are held; every table ends with this."""
+    """Declare the field for columns registered from outside; every table ends with it."""
     return field(default_factory=dict, kw_only=True, repr=False)
 
 
@@ -104,7 +104,7 @@ class IntColumn:
 
     @classmethod
     def where(cls, chosen: Bool, values: Int64) -> Self:
-        """Return the column of the rows that are chosen; both arguments have one for every row."""
+        """Return the column of the chosen rows; both arguments have a value per row."""
         rows = np.flatnonzero(chosen)
         return cls(rows.astype(np.uint32), values[rows])
 
@@ -184,7 +184,7 @@ class Args:
         return Args(integers, np.concatenate(rest))
 
     def remap(self, new: Remap, links: tuple[str, ...]) -> Args:
-        """Return the pairs with the numbers that ``new`` has for strings and links."""
+        """Return the pairs with new numbers for strings and links."""
         integers = dict(self.integers)
         for key in integers.keys() & set(links):
             old = integers[key]
@@ -194,12 +194,12 @@ class Args:
 
 @dataclass(frozen=True, slots=True)
 class Remap:
-    """New numbers for what rows refer to; None leaves them as they are."""
+    """New numbers for what rows refer to; None means unchanged."""
 
     text: UInt32 | None = None  # of each string id
     track: UInt32 | None = None  # of each row of tracks
     stack: UInt32 | None = None  # of each row of stacks
-    slice: NDArray[np.integer] | None = None  # of each row of slices; negative: it is gone
+    slice: NDArray[np.integer] | None = None  # of each row of slices; negative if it was removed
     link_offset: int = 0
 
     def column(self, known: Column, values: NDArray[Any]) -> NDArray[Any]:
@@ -237,7 +237,7 @@ class Table:
 
     @classmethod
     def columns(cls) -> Mapping[str, Column]:
-        """Return the properties of each column by its name, in order."""
+        """Return the properties of each column by name, in order."""
         return {**_stated(cls), **_ADDED.get(cls, {})}
 
     @classmethod
@@ -253,7 +253,7 @@ class Table:
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """Return a table with some columns; those that are left out have no value in any row."""
+        """Return a table with some columns; the others have no value in any row."""
         rows = max(
             len(values)
             for values in given.values()
@@ -266,13 +266,11 @@ class Table:
 
     @classmethod
     def empty(cls) -> Self:
-        """Return a table without rows."""
         columns = cls.columns().items()
         return cls.made_of({n: np.zeros(0, c.dtype) for n, c in columns if c.dtype is not None})
 
     @classmethod
     def concat(cls, tables: Sequence[Self]) -> Self:
-        """Concatenate tables."""
         lengths = [len(table) for table in tables]
 
         def joined(name: str, known: Column) -> Any:
@@ -293,7 +291,6 @@ class Table:
         return cls.made_of({name: joined(name, known) for name, known in cls.columns().items()})
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(getattr(self, next(iter(_stated(type(self))))))
 
     def __getattr__(self, name: str) -> NDArray[Any]:
@@ -305,7 +302,7 @@ class Table:
 
     @property
     def times_ns(self) -> Int64 | None:
-        """Return when each row was or began; None of a table without times."""
+        """Return the time or start of each row; None for a table without times."""
         for name, known in self.columns().items():
             if known.role is Role.TIME:
                 times_ns: Int64 = getattr(self, name)
@@ -313,7 +310,7 @@ class Table:
         return None
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Return some rows: by number, in that order and each once at most, or by a mask."""
+        """Return rows by a mask, or by number in that order, each at most once."""
         if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
 
@@ -335,7 +332,7 @@ class Table:
         return self._changed(moved)
 
     def largest_link(self) -> int:
-        """Return the largest number by which its rows refer to events, 0 without any."""
+        """Return the largest link between events, 0 without any."""
         links: list[NDArray[Any]] = []
         for name, known in self.columns().items():
             values = getattr(self, name)
@@ -347,7 +344,7 @@ class Table:
         return max((int(values.max(initial=0)) for values in links), default=0)
 
     def solid(self) -> Self:
-        """Return the table with memory of its own for every column that ``of`` left out."""
+        """Return the table with real memory for every column that ``of`` left out."""
         return self._changed(
             lambda _, values: values if isinstance(values, Args) else np.ascontiguousarray(values)
         )
@@ -365,7 +362,7 @@ _ADDED: dict[type[Table], dict[str, Column]] = {}
 
 
 def add_column(table: type[Table], name: str, known: Column) -> None:
-    """Give a table one more column, from outside of the package.
+    """Add a column to a table from outside the package.
 
     From then on it is built, joined, saved, loaded and shown in data frames like all others.
     """
@@ -388,7 +385,7 @@ def _absent(known: Column, rows: int) -> NDArray[Any]:
 
 
 def _is_absent(known: Column, values: NDArray[Any]) -> bool:
-    """Tell whether a column is one that ``_absent`` made."""
+    """Tell whether ``_absent`` made the column."""
     return len(values) > 0 and values.strides == (0,) and bool(values[0] == known.absent)
 
 
@@ -396,7 +393,7 @@ _STATED: dict[type[Table], dict[str, Column]] = {}
 
 
 def _stated(table: Any) -> dict[str, Column]:
-    """Return the columns of a table's class, without those that were added."""
+    """Return the columns of a table's class, without the added ones."""
     if table not in _STATED:
         columns = ((each.name, each.metadata.get(_KEY)) for each in fields(table))
         _STATED[table] = {name: known for name, known in columns if known is not None}

@@ -7,25 +7,22 @@ readers of the files without Stepscope need them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from enum import IntEnum
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from stepscope.trace.frames import stored_series, valid_text
+from stepscope.trace.frames import stored_series, valid_text, words_series
 from stepscope.trace.schema import TABLES, Captured, Track
-from stepscope.trace.stored_column import StoredColumn
+from stepscope.trace.shorten import LONGEST_TEXT_BYTES
 from stepscope.trace.strings import Strings
-from stepscope.trace.table import Args, Column, IntColumn, Role, Table
+from stepscope.trace.table import Args, Column, IntColumn, Role, Table, UInt8, UInt32
 from stepscope.trace.validate import Damage, check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.table import UInt32
+from stepscope.units import size_text
 
 _Integer = TypeVar("_Integer", np.uint32, np.int64)
 
@@ -34,6 +31,14 @@ FILES = (*TABLES, "tracks", "integers")
 _TEXT = Column("", np.uint32, Role.TEXT)
 _TRACK_NUMBERS = ("process_sort", "thread_sort", "logical_id")
 _INTEGERS = ("table", "key", "row_step", "value_step")
+
+_AS_IN_NUMPY = frozenset(
+    (
+        *(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
+        *(pl.Float32, pl.Float64),
+    )
+)
+_NOT_A_WORD = "is not one of the column's allowed words"
 
 
 def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
@@ -46,9 +51,9 @@ def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
 
 
 def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
-    """Undo ``tables_of``; a table or column that the files do not have is absent.
+    """Undo ``tables_of``; a missing table or column is absent in the result.
 
-    ``Damage`` says which column and row is not what the schema states.
+    ``Damage`` names the column and row that breaks the schema.
     """
     texts = _Texts()
     integers = _integer_columns(tables["integers"])
@@ -86,7 +91,7 @@ def _columns(
     integers: Mapping[str, dict[str, IntColumn]],
 ) -> Any:
     def values(name: str, known: Column) -> Any:
-        series = StoredColumn(table, name, frame)
+        series = _StoredColumn(table, name, frame)
         if known.dtype is None:
             rest = texts.ids(series, fragments_of=(table, name))
             return Args(integers.get(f"{table}.{name}", {}), rest if rest.any() else rest[:0])
@@ -104,10 +109,10 @@ def _columns(
 
 
 def _integers_table(captured: Captured) -> pl.DataFrame:
-    """Return the sparse integer columns in long form, one after the other.
+    """Return the sparse integer columns in long form.
 
-    Rows and values are stored as differences from the one before, within each table and key: ids
-    that count upwards then take almost no space. A cumulative sum over the group restores them.
+    Rows and values are stored as differences within each table and key, so that ascending ids take
+    almost no space. A cumulative sum over the group restores them.
     """
     columns = [
         (f"{table}.{name}", valid_text(key), column)
@@ -153,10 +158,10 @@ class _Texts:
 
     def __init__(self) -> None:
         self._ids = {"": 0}
-        self.fragments: dict[tuple[str, str], list[int]] = {}  # the ids of each column of them
+        self.fragments: dict[tuple[str, str], list[int]] = {}  # the ids in key-value columns
 
-    def ids(self, stored: StoredColumn, fragments_of: tuple[str, str] | None = None) -> UInt32:
-        """Return the column's string ids; those of key-value pairs are kept, to be checked."""
+    def ids(self, stored: _StoredColumn, fragments_of: tuple[str, str] | None = None) -> UInt32:
+        """Return the column's string ids; those of key-value pairs are kept for checking."""
         column, distinct = stored.text(), stored.distinct_text()
         if not len(distinct):
             return np.zeros(0, np.uint32)
@@ -172,12 +177,11 @@ class _Texts:
         return ids
 
     def strings(self) -> Strings:
-        """Return all texts met so far."""
         return Strings.of(self._ids)
 
 
 def _integer_columns(frame: pl.DataFrame) -> dict[str, dict[str, IntColumn]]:
-    stored = {name: StoredColumn("integers", name, frame) for name in _INTEGERS}
+    stored = {name: _StoredColumn("integers", name, frame) for name in _INTEGERS}
     words = {name: stored[name].text() for name in ("table", "key")}
     row_step, value_step = (
         stored["row_step"].numbers(np.uint32),
@@ -196,9 +200,94 @@ def _integer_columns(frame: pl.DataFrame) -> dict[str, dict[str, IntColumn]]:
 def _track_rows(frame: pl.DataFrame) -> tuple[Track, ...]:
     columns = []
     for each in fields(Track):
-        stored = StoredColumn("tracks", each.name, frame)
+        stored = _StoredColumn("tracks", each.name, frame)
         if each.name in _TRACK_NUMBERS:
             columns.append(stored.integers_or_none(may_be_null=each.default is None))
         else:
             columns.append(stored.text().cast(pl.String).to_list())
     return tuple(Track(*row) for row in zip(*columns, strict=True))
+
+
+class _StoredColumn:
+    """A column of an Arrow file; every method raises ``Damage`` for unexpected values."""
+
+    def __init__(self, table: str, name: str, frame: pl.DataFrame) -> None:
+        self._table = table
+        self._name = name
+        if name not in frame.columns:
+            raise self._damage(None, "it is missing")
+        self._series = frame[name]
+
+    def text(self) -> pl.Series:
+        if self._series.dtype == pl.String:  # as other tools write them
+            self._series = self._series.cast(pl.Categorical)
+        if not isinstance(self._series.dtype, pl.Categorical | pl.Enum):
+            raise self._wrong_type("text")
+        self._check_nulls()
+        return self._series
+
+    def distinct_text(self) -> pl.Series:
+        """Return each of the texts once."""
+        distinct = self.text().unique()
+        longest: Any = distinct.cast(pl.String).str.len_bytes().max()
+        if (longest or 0) > LONGEST_TEXT_BYTES:
+            limit = size_text(LONGEST_TEXT_BYTES)
+            raise self._damage(None, f"it holds a text of more than {limit}, the limit")
+        return distinct
+
+    def numbers(self, dtype: type[np.generic]) -> NDArray[Any]:
+        """Return numbers of exactly this type."""
+        if self._series.dtype not in _AS_IN_NUMPY:
+            raise self._wrong_type(dtype.__name__)
+        self._check_nulls()
+        values = self._series.to_numpy()
+        if values.dtype != dtype:
+            raise self._wrong_type(dtype.__name__)
+        return values
+
+    def integers_or_none(self, *, may_be_null: bool) -> list[int | None]:
+        """Return integers, some of which may be missing."""
+        if self._series.dtype != pl.Int64:
+            raise self._wrong_type("int64")
+        if not may_be_null:
+            self._check_nulls()
+        return self._series.to_list()
+
+    def words(self, known: Column) -> NDArray[Any]:
+        """Return the numbers of words; flags are stored as numbers."""
+        assert known.words is not None
+        assert known.dtype is not None
+        if self._series.dtype.is_numeric():
+            numbers = self.numbers(known.dtype)
+            if issubclass(known.words, IntEnum):
+                self._check_known(pl.Series(numbers >= len(known.words)), _NOT_A_WORD)
+            return numbers
+        found = self.text().cast(words_series(known).dtype, strict=False)
+        self._check_known(found.is_null(), _NOT_A_WORD)
+        return found.to_physical().cast(pl.UInt8).to_numpy()
+
+    def letters(self) -> UInt8:
+        text = self.text()
+        distinct = self.distinct_text().cast(pl.String)
+        if not len(distinct):
+            return np.zeros(0, np.uint8)
+        code = {each: ord(each) if each else 0 for each in distinct if len(each) <= 1}
+        known = {each: number for each, number in code.items() if number < 256}
+        spelled = text.cast(pl.String)
+        self._check_known(~spelled.is_in(list(known)), "is not a letter")
+        return spelled.replace_strict(known, return_dtype=pl.UInt8).to_numpy()
+
+    def _check_nulls(self) -> None:
+        if self._series.null_count():
+            raise self._damage(self._series.is_null().arg_max(), "it has no value")
+
+    def _check_known(self, unknown: pl.Series, reason: str) -> None:
+        if unknown.any():
+            row = int(unknown.arg_max() or 0)
+            raise self._damage(row, f"{str(self._series[row])[:40]!r} {reason}")
+
+    def _wrong_type(self, wanted: str) -> Damage:
+        return self._damage(None, f"it has the type {self._series.dtype}, not {wanted}")
+
+    def _damage(self, row: int | None, reason: str) -> Damage:
+        return Damage(self._table, self._name, row, reason)

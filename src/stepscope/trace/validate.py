@@ -37,10 +37,9 @@ _TREE = ("start_ns", "duration_ns", "self_ns", "parent", "depth")  # see _native
 
 
 class Damage(Exception):  # noqa: N818 - what it is; the store makes an error of it
-    """A table breaks what the schema states of it."""
+    """A table breaks the schema."""
 
     def __init__(self, table: str, column: str, row: int | None, reason: str) -> None:
-        """Say where, and what is wrong there."""
         place = "" if row is None else f", row {row:,}"
         super().__init__(f"{table}.arrow, column {column!r}{place}: {reason}")
 
@@ -90,7 +89,7 @@ def _is_sound(slices: Slices) -> bool:
 
 
 class _Place:
-    """A column, for which rules are checked."""
+    """A column that rules are checked for."""
 
     def __init__(self, table: str, column: str, values: NDArray[Any]) -> None:
         self.values = values
@@ -98,7 +97,7 @@ class _Place:
         self._column = column
 
     def refuse(self, bad: Bad, reason: str) -> None:
-        """Raise ``Damage`` for the first row that breaks a rule."""
+        """Raise ``Damage`` for the first row in ``bad``."""
         rows = len(self.values)
         for start in range(0, rows, _BLOCK):
             mask = bad(slice(start, min(start + _BLOCK, rows)))
@@ -107,18 +106,18 @@ class _Place:
                 raise Damage(self._table, self._column, row, reason.format(self.values[row]))
 
     def at_least(self, least: int, reason: str) -> None:
-        """Refuse what is less: the lowest of a column is found faster than the first too low."""
+        """Refuse lower values: a minimum is computed faster than the first bad row."""
         if self.values.min() < least:
             self.refuse(lambda at: self.values[at] < least, reason)
 
     def at_most(self, most: int, reason: str) -> None:
-        """Refuse what is more."""
+        """Refuse higher values."""
         if self.values.max() > most:
             self.refuse(lambda at: self.values[at] > most, reason)
 
 
 def _check_bounds(place: _Place, known: Column, ends: Mapping[Role, tuple[int, str]]) -> None:
-    """Check what a column's values may be, whatever the others hold."""
+    """Check a column's values independently of other columns."""
     values = place.values
     if known.role is Role.TIME:
         reason = "{} ns is more than 146 years away"
@@ -159,7 +158,7 @@ def _descending(values: NDArray[Any]) -> Bad:
 
 
 def _rules(table: Table) -> Iterator[Rule]:
-    """Yield what holds between the columns of a row, or of several."""
+    """Yield the rules between the columns of a row, or of several rows."""
     if "duration_ns" in table.columns():
         yield "duration_ns", _ends_late(table), "it ends {} ns later, more than 146 years away"
     if isinstance(table, Slices):
@@ -171,7 +170,7 @@ def _ends_late(table: Any) -> Bad:
     start, duration = table.times_ns, table.duration_ns
 
     def bad(at: Block) -> Mask:
-        end = start[at] + duration[at]  # a sum beyond 64 bits is less than the start
+        end = start[at] + duration[at]  # an overflowing sum is less than the start
         return (end < start[at]) | (end > LATEST_NS)
 
     return bad
@@ -186,7 +185,7 @@ def _wrong_depth(slices: Slices) -> Bad:
 
     def bad(at: Block) -> Mask:
         parent = parents[at]
-        around = depth.take(parent, mode="wrap")  # the last row's, where there is no parent
+        around = depth.take(parent, mode="wrap")  # without a parent, the last row's
         around[parent == NO_PARENT] = -1
         return depth[at] != around + 1
 
@@ -196,7 +195,7 @@ def _wrong_depth(slices: Slices) -> Bad:
 def _check_fragments(
     table: str, column: str, args: Args, ids: Sequence[int], strings: Strings
 ) -> None:
-    """Other arguments are pairs of JSON, which exports write as they stand."""
+    """Check that other arguments are pairs of JSON, which exports write unchanged."""
     distinct = np.array(ids, np.uint32)
     bad = _native.first_bad_fragment(strings.blob, strings.offsets, distinct)
     if bad >= 0:
@@ -212,7 +211,7 @@ def _check_integers(table: str, column: str, args: Args, rows: int) -> None:
 
 
 def _check_sparse(table: str, key: str, sparse: IntColumn, rows: int) -> None:
-    """The rows of a sparse column ascend and exist."""
+    """Check that the rows of a sparse column ascend and exist."""
     last = len(sparse.rows) - 1
     if last < 0:
         return

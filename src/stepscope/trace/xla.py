@@ -29,13 +29,13 @@ NO_NUMBER = -1
 
 _DEVICE = re.compile(r"^/device:(?!CPU)[A-Za-z]\w*:(\d+)")
 _STREAM = re.compile(r"stream\D{0,3}(\d+)", re.IGNORECASE)
-_OPS = "XLA Ops"  # where a device has no streams, as a TPU, this line is the work itself
+_OPS = "XLA Ops"  # on a device without streams, such as a TPU, this line has the work
 _CALL = re.compile(r"^(cu|cuda|hip)[A-Z]\w+$")
 _CORRELATION = re.compile(r'"correlation_id": ?"?(\d+)')
 
 
 def device_number(track: Track) -> int:
-    """Return the number of the device that a track belongs to, NO_NUMBER for one that is none."""
+    """Return the device number of a track, NO_NUMBER if it is not a device's."""
     found = _DEVICE.match(track.process_name)
     return int(found[1]) if found else NO_NUMBER
 
@@ -47,7 +47,7 @@ def stream_number(track: Track) -> int:
 
 
 def xla_kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8 | None:
-    """Return the kinds of all slices without a category; None where no track is a device."""
+    """Return the kinds of all slices without a category; None if no track is a device."""
     on_device = np.array([device_number(track) != NO_NUMBER for track in tracks], np.bool_)
     if not on_device.any():
         return None
@@ -58,7 +58,7 @@ def xla_kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt
 
 
 def xla_correlations(slices: Slices, tracks: Sequence[Track], strings: Strings) -> Int64:
-    """Return the number that a launch and its work share, which XLA calls ``correlation_id``."""
+    """Return the number that a launch and its work share, XLA's ``correlation_id``."""
     if all(device_number(track) == NO_NUMBER for track in tracks):
         return slices.correlation
     found = slices.args.dense("correlation_id", len(slices), NO_CORRELATION)
@@ -87,7 +87,7 @@ def _host_kind(name: str) -> SliceKind:
 
 
 def _work_tracks(tracks: Sequence[Track]) -> Bool:
-    """Tell which tracks hold the work of a device: its streams, else its operators."""
+    """Return which tracks have device work: the streams of a device, else its operators."""
     with_streams = {track.pid for track in tracks if stream_number(track) != NO_NUMBER}
     found = [
         stream_number(track) != NO_NUMBER

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,16 +14,14 @@ from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.steps.undisturbed import undisturbed
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the list shows of a trace; None where the trace does not have it."""
+    """What the list shows of a trace; None for an unknown figure."""
 
     events: int
     lost_events: int
@@ -34,12 +31,11 @@ class Figures:
     device_busy: float | None  # the share of the recorded time, 0 to 1, the mean of all devices
     peak_bytes: int | None
     peak_device: str
-    top_operator: str  # by its own time on the device, or on the host where no device worked
-    top_share: float | None  # of a step, or of the run where there are no steps
+    top_operator: str  # by self time on devices, or on the host without device work
+    top_share: float | None  # of a step, or of a run without steps
 
 
 def key_figures(trace: Trace) -> Figures:
-    """Return the figures of a trace."""
     with shared_analyses():
         return _figures(trace)
 
@@ -72,7 +68,7 @@ def _duration_ns(trace: Trace) -> int:
 
 
 def _steps(trace: Trace) -> tuple[int, int | None]:
-    """Return how many steps there are, and the median of the steady ones."""
+    """Return the number of steps, and the median duration of the steady ones."""
     steps, steady = step_table(trace), steady_steps(trace)
     times_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)[steady]
     return len(steps), int(np.median(times_ns)) if len(times_ns) else None

@@ -9,9 +9,10 @@ import os
 import stat
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gzip import inflated_head
@@ -22,21 +23,18 @@ from stepscope.trace.store import is_stored_trace
 from stepscope.trace.tables import FILES
 from stepscope.view.growing import is_recording
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 MAX_DEPTH = 5  # folders below the one that is shown
 MAX_ENTRIES = 20_000  # entries scanned, of any kind
 MAX_TRACES = 500
 
-# Names that profilers give their files: a folder of results holds other databases and pickles, too.
+# Profilers' names for files: results include other databases and pickles.
 _BINARY = (".pb", ".pftrace", ".sqlite", "_results.db", ".rpd", ".pickle", ".csv")
 _SUFFIXES = (".json", ".json.gz", ".pickle.gz", ".pb.gz", ".pftrace.gz", *_BINARY)
 _NEVER_TRACES = frozenset({"__pycache__", "node_modules", "site-packages"})
 _SECOND_NS = 1_000_000_000
-# A writer that wrote nothing for so long has ended ...
+# A writer that has been silent for so long has ended, ...
 _SILENT_NS = 2 * _SECOND_NS
-# ... and an incomplete file will not be completed any more.
+# ... and an incomplete file stays incomplete.
 _GIVEN_UP_NS = 60 * _SECOND_NS
 _TAIL_BYTES = 256
 _HEAD_BYTES = 64 << 10  # torch's metadata is before the events
@@ -45,32 +43,30 @@ _SIGNS_OF_EVENTS = (b'"traceEvents"', b'"ph"')
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A trace on disk; a different size or time makes it a different trace."""
+    """A trace on disk; another size or time makes it another trace."""
 
     name: str  # its path below the folder, with slashes
     written_ns: int  # Unix time
     size: int  # bytes
-    is_recording: bool = False  # a program writes it now; its size says nothing
+    is_recording: bool = False  # a program writes it now, so its size is meaningless
 
 
 class Listing(NamedTuple):
-    """The traces of a folder, the newest first."""
-
     traces: tuple[Found, ...]
-    left_out: str = ""  # why there may be more than these
+    left_out: str = ""  # why some may be missing
 
 
 class Folder:
     """A folder that is scanned repeatedly; known files are not read again."""
 
     def __init__(self, root: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
-        """Take ``root``, which exists; the clock returns Unix time."""
+        """The clock ``now_ns`` returns Unix time."""
         self.root = root.resolve(strict=True)
         self._now_ns = now_ns
         self._is_trace: dict[Found, bool] = {}
 
     def listing(self) -> Listing:
-        """Return all traces that are complete now, and those that are being recorded."""
+        """Return all complete traces, and those that are being recorded."""
         entries = _Entries(self.root)
         seen = {found: path for path, found in filter(None, map(self._candidate, entries))}
         known = self._is_trace
@@ -85,31 +81,31 @@ class Folder:
             left_out = f"only the newest {MAX_TRACES:,} of {len(traces):,} traces are shown"
         return Listing(tuple(traces[:MAX_TRACES]), left_out)
 
-    def path_of(self, found: Found) -> Path:
-        """Return where a trace of the listing is; TraceReadError when it no longer exists.
+    def path_of(self, listed: Found) -> Path:
+        """Return the path of a listed trace; TraceReadError if it no longer exists.
 
-        It is checked again: a part of the path may have become a link since the listing.
+        The path is checked again, since a part of it may have become a link after the scan.
         """
-        path = self.root / found.name
+        path = self.root / listed.name
         try:
             inside = path.resolve(strict=True) == path
         except OSError:
             inside = False
-        if not inside or _stamped(self.root, path) != found:
-            raise TraceReadError(found.name, "was changed or removed", "reload the list")
+        if not inside or _stamped(self.root, path) != listed:
+            raise TraceReadError(listed.name, "was changed or removed", "reload the list")
         return path
 
     def _candidate(self, entry: os.DirEntry[str]) -> tuple[Path, Found] | None:
         path = Path(entry.path)
-        found = _stamped(self.root, path) if _may_be_a_trace(entry) else None
-        if found is None or not self._is_whole(path, found):
+        stamped = _stamped(self.root, path) if _may_be_a_trace(entry) else None
+        if stamped is None or not self._is_whole(path, stamped):
             return None
-        return path, found
+        return path, stamped
 
-    def _is_whole(self, path: Path, found: Found) -> bool:
-        # A time ahead of the clock (another machine's file) says nothing about the writer.
-        silent_ns = abs(self._now_ns() - found.written_ns)
-        if found.is_recording:
+    def _is_whole(self, path: Path, candidate: Found) -> bool:
+        # A future time (from another machine's clock) tells nothing about the writer.
+        silent_ns = abs(self._now_ns() - candidate.written_ns)
+        if candidate.is_recording:
             return True
         if path.name.endswith(TRACE_SUFFIX):
             return silent_ns >= _GIVEN_UP_NS or _has_all_tables(path)
@@ -149,7 +145,7 @@ def _sorted_entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
-    except OSError:  # not ours to read, or gone
+    except OSError:  # not readable, or gone
         return []
 
 
@@ -165,7 +161,7 @@ def _may_be_a_trace(entry: os.DirEntry[str]) -> bool:
 
 
 def _stamped(root: Path, path: Path) -> Found | None:
-    """Return the trace as it is now; None for what is gone, or holds anything but plain files."""
+    """Return the trace's current state; None if it is gone or has anything but plain files."""
     name = path.relative_to(root).as_posix()
     try:
         here = path.lstat()
@@ -174,7 +170,7 @@ def _stamped(root: Path, path: Path) -> Found | None:
         if is_recording(path):
             began = (path / UNSEALED).lstat()
             return Found(name, began.st_mtime_ns, 0, is_recording=True)
-        parts = [each.stat(follow_symlinks=False) for each in os.scandir(path)]
+        parts = [entry.stat(follow_symlinks=False) for entry in os.scandir(path)]
     except OSError:
         return None
     if not all(stat.S_ISREG(part.st_mode) for part in parts):
@@ -184,7 +180,7 @@ def _stamped(root: Path, path: Path) -> Found | None:
 
 
 def _has_all_tables(folder: Path) -> bool:
-    """Tell whether a folder has what ``save`` writes; it may be on its way here by a slow copy."""
+    """Tell whether a folder is complete: a slow copy may still be writing it."""
     return is_stored_trace(folder) and all((folder / f"{name}.arrow").exists() for name in FILES)
 
 
@@ -198,7 +194,7 @@ def _has_its_end(path: Path) -> bool:
 
 
 def _looks_like_a_trace(path: Path) -> bool:
-    """Tell whether a file is to be shown: traces, and what may be one but cannot be read."""
+    """Tell whether to list a file: a trace, or one that should be but cannot be read."""
     if path.is_dir():
         return True
     try:

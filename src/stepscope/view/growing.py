@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import StepscopeError
@@ -15,12 +16,9 @@ from stepscope.record.stream.reading import recovered
 from stepscope.report.payload import Payload
 from stepscope.report.sections.overview import add_overview
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _PAUSE_S = 1.0  # between two looks, at least
 _REST = 4.0  # times the CPU time of a look: watching must not slow a long recording down
-_FORGOTTEN_S = 15.0  # nobody has asked for so long: nobody watches any more
+_FORGOTTEN_S = 15.0  # without a request for so long, nobody watches
 _PATIENCE_S = 0.5  # with the program's control socket
 
 
@@ -36,18 +34,17 @@ def is_recording(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a recording held at some moment, as the data of the report's overview."""
+    """What a recording contained at some moment, as the data of the report's overview."""
 
-    number: int = 0  # 0: there was none yet
+    number: int = 0  # 0 before the first look
     payload: bytes = b""
     error: str = ""
 
 
 class Growing:
-    """One recording that grows; a thread looks at it as long as somebody asks."""
+    """A recording in progress; a thread reads it again as long as a client asks."""
 
     def __init__(self, path: Path, title: str, pause_s: float = _PAUSE_S) -> None:
-        """Take the folder that is being written; nothing is read yet."""
         self._path = path
         self._title = title
         self._pause_s = pause_s
@@ -58,7 +55,7 @@ class Growing:
         self._closed = threading.Event()
 
     def look(self) -> Look:
-        """Return the last look, and have more of them taken for a while."""
+        """Return the last look, and keep the thread reading for a while."""
         with self._lock:
             self._asked_s = time.monotonic()
             if self._thread is None and not self._closed.is_set():
@@ -69,22 +66,21 @@ class Growing:
             return self._look
 
     def status(self) -> dict[str, Any] | None:
-        """Return what the program itself says of now; None where it cannot be asked."""
+        """Return the program's own status; None if it cannot be asked."""
         try:
-            told = dict(ask(read_folders(self._path).owner.pid, {"do": "steps"}, _PATIENCE_S))
+            status = dict(ask(read_folders(self._path).owner.pid, {"do": "steps"}, _PATIENCE_S))
         except (StepscopeError, ValueError):
             return None
-        durations = [each[2] for each in told["steps"]]
+        durations = [step[2] for step in status["steps"]]
         return {
-            "pid": told["pid"],
-            "since": told["since"],
-            "memory_bytes": told["memory_bytes"],
-            "steps": told["count"],
+            "pid": status["pid"],
+            "since": status["since"],
+            "memory_bytes": status["memory_bytes"],
+            "steps": status["count"],
             "last_step_ns": durations[-1] if durations else None,
         }
 
     def close(self) -> None:
-        """Look no more."""
         self._closed.set()
 
     def _watch(self) -> None:
@@ -101,33 +97,31 @@ class Growing:
                 error = f"{type(problem).__name__}: {problem}"
                 if isinstance(problem, StepscopeError):
                     error = str(problem)
-            # The last one that went well stays: the recording may have ended in the middle of it.
+            # Keep the last good look: the recording may have ended during this one.
             self._look = Look(self._look.number + 1, payload or self._look.payload, error)
             self._closed.wait(max(self._pause_s, _REST * (time.thread_time() - began_s)))
 
 
 class Watched:
-    """The recordings that somebody watches, by their folder."""
+    """The recordings that clients watch, by folder."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._growing: dict[Path, Growing] = {}
         self._lock = threading.Lock()
 
     def at(self, path: Path, title: str) -> Growing:
-        """Return the recording in a folder, which is being written."""
+        """Return the recording in a folder that is being written."""
         with self._lock:
             return self._growing.setdefault(path, Growing(path, title))
 
     def close(self) -> None:
-        """Look no more."""
         with self._lock:
             for growing in self._growing.values():
                 growing.close()
 
 
 def _overview(path: Path, title: str) -> bytes:
-    """Return what the report's overview would show of a recording, as its page reads it."""
+    """Return the payload of the report's overview page for a recording."""
     trace, _ = recovered(path)
     payload = Payload()
     payload.add_value("title", title)

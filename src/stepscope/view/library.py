@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from queue import PriorityQueue
+from typing import Any, Self
 
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats import export_trace, read_trace
-from stepscope.view.figures import key_figures
+from stepscope.trace.model import Trace
+from stepscope.view.figures import Figures, key_figures
 from stepscope.view.folder import Folder, Found, Listing
-from stepscope.view.growing import Watched, is_recording
-from stepscope.view.worker import Worker
+from stepscope.view.growing import Growing, Watched, is_recording
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
-
-    from stepscope.trace.model import Trace
-    from stepscope.view.figures import Figures
-    from stepscope.view.growing import Growing
-
-_FRESH_S = 1.0  # several pages may ask at the same time
+_FRESH_S = 1.0  # several pages may ask at once
 _REPORTS_KEPT = 16
 _HTML, _PERFETTO = ".html", ".pftrace"
 _DOING = {_HTML: "building the report", _PERFETTO: "writing it for Perfetto"}
 
+Job = Callable[[], None]
+
+_LAST_WORD = (-1, 0, None)  # before all that is still waiting
+
 
 @dataclass(slots=True)
 class Digest:
-    """What is known about a trace so far."""
-
     figures: Figures | None = None
     error: str = ""
     notes: tuple[str, ...] = ()
@@ -43,7 +40,7 @@ class Digest:
 
 @dataclass(slots=True)
 class Report:
-    """A report that is being built, or was."""
+    """A report that is being built, or is ready."""
 
     doing: str = "waiting"
     done: int = 0
@@ -58,12 +55,12 @@ class _ClosedError(Exception):
 
 @dataclass(slots=True)
 class _Kept:
-    """Everything that threads share; ``lock`` guards it."""
+    """State that threads share, guarded by ``lock``."""
 
     listing: Listing = field(default_factory=lambda: Listing(()))
     looked_at_s: float = float("-inf")
     digests: dict[Found, Digest] = field(default_factory=dict)
-    # What was made of traces, by its kind; the last one asked for is last.
+    # Reports and exports by suffix, in order of their last request.
     reports: dict[tuple[Found, str], Report] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -72,44 +69,41 @@ class Library:
     """A folder's traces; a thread reads their figures, and builds reports first."""
 
     def __init__(self, folder: Folder, fresh_s: float = _FRESH_S) -> None:
-        """Take a folder, scanned at most every ``fresh_s`` seconds; ``close`` ends it."""
+        """Scan the folder at most every ``fresh_s`` seconds."""
         self.folder = folder
         self._fresh_s = fresh_s
         self._kept = _Kept()
         self._closed = threading.Event()
         self._reports = tempfile.TemporaryDirectory(prefix="stepscope-view-")
-        self._worker = Worker("stepscope view")
+        self._worker = _Worker("stepscope view")
         self._watched = Watched()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
-        """Stop what is being done, and remove the reports."""
+        """Stop the work in progress, and remove the reports."""
         self._closed.set()
         self._worker.close()
         self._watched.close()
         self._reports.cleanup()
 
     def traces(self) -> tuple[list[tuple[Found, Digest]], str]:
-        """Return the traces as they are now, the newest first, and why there may be more."""
-        kept = self._kept
-        with kept.lock:
+        """Return the current traces, the newest first, and why some may be missing."""
+        state = self._kept
+        with state.lock:
             self._look()
-            return [(found, kept.digests[found]) for found in kept.listing.traces], (
-                kept.listing.left_out
+            return [(listed, state.digests[listed]) for listed in state.listing.traces], (
+                state.listing.left_out
             )
 
     def report(self, name: str) -> Report | None:
-        """Return the report of the trace with that name; None when there is no such trace.
+        """Return the report of a listed trace, started if need be; None for an unknown name.
 
-        A report that does not exist yet is begun. Only names of the listing are known: no name
-        from outside ever becomes a path.
+        No name from outside ever becomes a path.
         """
         return self._asked_for(name, _HTML)
 
@@ -121,43 +115,43 @@ class Library:
         """Return the recording with that name; None when there is none, or it has ended."""
         with self._kept.lock:
             self._look()
-            found = self._named(name)
-        if found is None or not found.is_recording:
+            listed = self._named(name)
+        if listed is None or not listed.is_recording:
             return None
-        path = self.folder.root / found.name
+        path = self.folder.root / listed.name
         # A listing is up to a second old.
         return self._watched.at(path, printable(Path(name).name)) if is_recording(path) else None
 
     def _named(self, name: str) -> Found | None:
-        return next((each for each in self._kept.listing.traces if each.name == name), None)
+        return next((listed for listed in self._kept.listing.traces if listed.name == name), None)
 
     def _asked_for(self, name: str, suffix: str) -> Report | None:
-        kept = self._kept
-        with kept.lock:
+        state = self._kept
+        with state.lock:
             self._look()
-            found = self._named(name)
-            if found is None:
+            listed = self._named(name)
+            if listed is None:
                 return None
-            report = kept.reports.pop((found, suffix), None)
+            report = state.reports.pop((listed, suffix), None)
             if report is None:
                 report = Report()
-                self._worker.submit(partial(self._build, found, report, suffix), urgent=True)
-            kept.reports[found, suffix] = report
+                self._worker.submit(partial(self._build, listed, report, suffix), urgent=True)
+            state.reports[listed, suffix] = report
             self._forget_old_reports()
             return report
 
     def _look(self) -> None:
-        """Scan the folder, unless that was just done; the lock is held."""
-        kept, now_s = self._kept, time.monotonic()
-        if now_s - kept.looked_at_s < self._fresh_s:
+        """Scan the folder unless that was just done; the caller holds the lock."""
+        state, now_s = self._kept, time.monotonic()
+        if now_s - state.looked_at_s < self._fresh_s:
             return
-        kept.listing = self.folder.listing()
-        kept.looked_at_s = now_s
-        known, kept.digests = kept.digests, {}
-        for found in kept.listing.traces:
-            digest = kept.digests[found] = known.get(found) or Digest()
-            if found not in known and not found.is_recording:
-                self._worker.submit(partial(self._find_out, found, digest))
+        state.listing = self.folder.listing()
+        state.looked_at_s = now_s
+        digests, state.digests = state.digests, {}
+        for listed in state.listing.traces:
+            digest = state.digests[listed] = digests.get(listed) or Digest()
+            if listed not in digests and not listed.is_recording:
+                self._worker.submit(partial(self._find_out, listed, digest))
 
     def _forget_old_reports(self) -> None:
         reports = self._kept.reports
@@ -165,29 +159,29 @@ class Library:
         for found in ended[: max(0, len(reports) - _REPORTS_KEPT)]:
             file = reports.pop(found).file
             if file is not None:
-                file.unlink(missing_ok=True)  # whoever is being sent it has it open
+                file.unlink(missing_ok=True)  # a response in progress keeps it open
 
-    def _find_out(self, found: Found, digest: Digest) -> None:
+    def _find_out(self, listed: Found, digest: Digest) -> None:
         with self._kept.lock:
-            if found not in self._kept.digests:
-                return  # it was replaced or removed while it waited
+            if listed not in self._kept.digests:
+                return  # the trace was replaced or removed while the job waited
         try:
-            trace, notes = self._read(found, lambda _done, _total: None)
+            trace, notes = self._read(listed, lambda _done, _total: None)
             if notes and not len(trace):
-                digest.error = printable(notes[0])  # nothing of it could be read
+                digest.error = printable(notes[0])  # nothing was readable
             else:
                 digest.notes, digest.figures = notes, key_figures(trace)
         except Exception as error:
-            digest.error = self._told(found, error)
+            digest.error = self._told(listed, error)
 
-    def _build(self, found: Found, report: Report, suffix: str) -> None:
+    def _build(self, listed: Found, report: Report, suffix: str) -> None:
         def tell(done: int, total: int) -> None:
             self._stop_when_closed()
             report.done, report.total = done, total
 
         try:
             report.doing = "reading the trace"
-            trace, _ = self._read(found, tell)
+            trace, _ = self._read(listed, tell)
             report.doing, report.done = _DOING[suffix], 0
             with tempfile.NamedTemporaryFile(
                 dir=self._reports.name, suffix=suffix, delete=False
@@ -196,47 +190,47 @@ class Library:
             if suffix == _PERFETTO:
                 export_trace(trace, path, tell)
             else:
-                self._write_report(found, trace, path, tell)
+                self._write_report(listed, trace, path, tell)
             report.file = path
         except Exception as error:
-            report.error = self._told(found, error)
+            report.error = self._told(listed, error)
 
     def _write_report(
-        self, found: Found, trace: Trace, path: Path, tell: Callable[[int, int], None]
+        self, listed: Found, trace: Trace, path: Path, tell: Callable[[int, int], None]
     ) -> None:
         from stepscope.report.build import export_html
 
-        roots = (self.folder.path_of(found).absolute().parent, Path.cwd())
-        title = printable(Path(found.name).name)
+        roots = (self.folder.path_of(listed).absolute().parent, Path.cwd())
+        title = printable(Path(listed.name).name)
         export_html(trace, path, tell, title=title, source=roots)
 
     def _read(
-        self, found: Found, tell: Callable[[int, int], None]
+        self, listed: Found, tell: Callable[[int, int], None]
     ) -> tuple[Trace, tuple[str, ...]]:
         def watched(done: int, total: int) -> None:
             self._stop_when_closed()
             tell(done, total)
 
         self._stop_when_closed()
-        path = self.folder.path_of(found)
-        # The filters are the whole process's, but no other thread reads.
+        path = self.folder.path_of(listed)
+        # Filters are global, but no other thread reads traces.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", TraceReadWarning)
             trace = read_trace(path, watched)
-        notes = (self._without_folder(str(each.message)) for each in caught)
+        notes = (self._without_folder(str(warning.message)) for warning in caught)
         return trace, tuple(notes)
 
     def _stop_when_closed(self) -> None:
         if self._closed.is_set():
             raise _ClosedError
 
-    def _told(self, found: Found, error: Exception) -> str:
-        """Return an error in one line; one that is not the file's fault includes its type."""
+    def _told(self, listed: Found, error: Exception) -> str:
+        """Return an error as one line; one that is not the file's fault includes its type."""
         if isinstance(error, StepscopeError):
             text = self._without_folder(str(error))
         else:
-            text = f"{found.name}: {type(error).__name__}: {error}"
+            text = f"{listed.name}: {type(error).__name__}: {error}"
         return printable(" ".join(text.split()))
 
     def _without_folder(self, text: str) -> str:
@@ -244,18 +238,41 @@ class Library:
 
 
 def printable(text: str) -> str:
-    """Return a text that any encoder takes: non-Unicode parts of a file's name are replaced."""
+    """Replace the parts of a file's name that are not Unicode."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def as_json(found: Found, digest: Digest) -> dict[str, Any]:
+def as_json(listed: Found, digest: Digest) -> dict[str, Any]:
     """Return a trace as the page receives it."""
     return {
-        "name": printable(found.name),
-        "written_ms": found.written_ns // 1_000_000,
-        "bytes": found.size,
-        "recording": found.is_recording,
+        "name": printable(listed.name),
+        "written_ms": listed.written_ns // 1_000_000,
+        "bytes": listed.size,
+        "recording": listed.is_recording,
         "figures": asdict(digest.figures) if digest.figures else None,
         "error": digest.error,
         "notes": [printable(note) for note in digest.notes],
     }
+
+
+class _Worker:
+    """Does one job at a time: two large traces at once could exhaust the machine's memory."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()
+        self._number = itertools.count()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job, *, urgent: bool = False) -> None:
+        """Queue a job, which must not raise."""
+        self._jobs.put((0 if urgent else 1, next(self._number), job))
+
+    def close(self) -> None:
+        """Wait for the current job, and drop the others."""
+        self._jobs.put(_LAST_WORD)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()[2]) is not None:
+            job()

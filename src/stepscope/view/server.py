@@ -15,20 +15,15 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from importlib.resources.abc import Traversable
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from stepscope.view.library import as_json, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from importlib.resources.abc import Traversable
-    from typing import BinaryIO
-
-    from stepscope.view.library import Library, Report
+from stepscope.view.library import Library, Report, as_json, printable
 
 LOOPBACK = "127.0.0.1"
 
@@ -55,7 +50,7 @@ class ViewServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, library: Library, port: int) -> None:
-        """Take the port, 0 for any; OSError when it is not available."""
+        """Bind the port, 0 for any; OSError if it is taken."""
         super().__init__((LOOPBACK, port), _Handler)
         self.library = library
         self.files = dict(_static_files())
@@ -66,11 +61,10 @@ class ViewServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the address of the page, with the token."""
         return f"http://{LOOPBACK}:{self.server_port}/{self._token}/"
 
     def url_for_once(self, page: str = "") -> str:
-        """Return an address that leads to a page, that of all traces or another, once.
+        """Return an address of a page that works once.
 
         The browser is started with it: other users of the machine can read command lines.
         """
@@ -83,7 +77,7 @@ class ViewServer(ThreadingHTTPServer):
         return secrets.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
 
     def take_ticket(self, text: str) -> bool:
-        """Return whether a text is the ticket, which works only once."""
+        """Return whether a text is the ticket, and invalidate the ticket if so."""
         ticket, given = self._ticket.encode(), text.encode("utf-8", "replace")
         if not ticket or not secrets.compare_digest(given, ticket):
             return False
@@ -99,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SLOWEST_CLIENT_S
 
     def parse_request(self) -> bool:
-        """Refuse requests that are not allowed, or are anything but GET and HEAD."""
+        """Refuse forbidden requests, and methods other than GET and HEAD."""
         if not super().parse_request():
             return False
         head, _, self.rest = self.path.partition("?")[0].lstrip("/").partition("/")
@@ -119,7 +113,6 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def do_GET(self) -> None:
-        """Answer a request with the token."""
         kind, _, name = self.rest.partition("/")
         if self.rest == "traces.json":
             self._send_traces()
@@ -152,14 +145,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_traces(self) -> None:
         traces, left_out = self.server.library.traces()
         rows = [
-            {**as_json(found, digest), "link": quote(os.fsencode(found.name), safe="")}
-            for found, digest in traces
+            {**as_json(listed, digest), "link": quote(os.fsencode(listed.name), safe="")}
+            for listed, digest in traces
         ]
         folder = str(self.server.library.folder.root)
         self._send_json({"folder": folder, "left_out": left_out, "traces": rows})
 
     def _send_report(self, name: str) -> None:
-        """Send the report, or while it is being built the page that waits for it."""
+        """Send the report, or the waiting page while it is being built."""
         report = self.server.library.report(name)
         if report is None:
             self._refuse(HTTPStatus.NOT_FOUND)
@@ -170,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with file:
             size = os.fstat(file.fileno()).st_size
-            # The report has its own content policy: it is the same file that opens from disk.
+            # The report is a file for any browser, with its own content policy.
             self._send_head(HTTPStatus.OK, "text/html", size, _ALONE)
             if self.command == "GET":
                 shutil.copyfileobj(file, self.wfile)
@@ -187,7 +180,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, kind, content, self.server.policy, **allowed)
 
     def _send_perfetto(self, name: str) -> None:
-        """Send the trace in Perfetto's format, if it is ready."""
         report = self.server.library.perfetto(name)
         file = _opened(report) if report else None
         if file is None:
@@ -211,14 +203,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, _TYPES[".html"], content, policy)
 
     def _send_growth(self, name: str) -> None:
-        """Send whether a recording goes on, which look at it is the last, and what it says."""
+        """Send whether the recording goes on, the version of its last look, and its status."""
         growing = self.server.library.growing(name)
         if growing is None:
             self._send_json({"recording": False})
             return
         look = growing.look()
-        told = {"look": look.number, "has_data": bool(look.payload), "error": printable(look.error)}
-        self._send_json({"recording": True, **told, "status": growing.status()})
+        values = {
+            "look": look.number,
+            "has_data": bool(look.payload),
+            "error": printable(look.error),
+        }
+        self._send_json({"recording": True, **values, "status": growing.status()})
 
     def _send_look(self, name: str) -> None:
         """Send the last look at a recording, as the data of the report's overview."""
@@ -282,11 +278,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer invalid HTTP, without repeating it."""
+        """Answer invalid HTTP without repeating it."""
         self._refuse(HTTPStatus(code))
 
     def version_string(self) -> str:
-        """Return only our name."""
         return "stepscope"
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -294,7 +289,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _opened(report: Report) -> BinaryIO | None:
-    """Return the report's file, None without; it may be the oldest, and be removed just now."""
+    """Return the report's file, or None; the oldest report may be removed at any time."""
     try:
         return report.file.open("rb") if report.file else None
     except FileNotFoundError:
@@ -302,7 +297,7 @@ def _opened(report: Report) -> BinaryIO | None:
 
 
 def _decoded(name: str) -> str:
-    """Return the file name in one part of a path: any bytes, as Python holds them."""
+    """Return the file name in a part of a URL; it may be any bytes, as Python holds them."""
     return os.fsdecode(unquote_to_bytes(name))
 
 
@@ -326,8 +321,8 @@ def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _policy(pages: Mapping[str, bytes]) -> str:
-    """Return what the pages may load: our own files, and the import maps they hold."""
-    maps = [each for page in pages.values() for each in _IMPORT_MAP.findall(page)]
+    """Return the content security policy: our own files, and the pages' import maps."""
+    maps = [import_map for page in pages.values() for import_map in _IMPORT_MAP.findall(page)]
     digests = (base64.b64encode(hashlib.sha256(each).digest()).decode() for each in maps)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (

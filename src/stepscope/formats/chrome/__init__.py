@@ -16,13 +16,13 @@ Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 
 class ChromeDialect(Protocol):
-    """A tool's dialect of Chrome JSON, which holds more than plain events."""
+    """A tool's dialect of Chrome JSON with more than plain events."""
 
     def claims(self, columns: Columns) -> bool:
-        """Tell whether a file is of this dialect."""
+        """Tell whether a file is in this dialect."""
 
     def repaired(self, path: Path, columns: Columns) -> Columns:
-        """Return the columns of the file, read again where it is not valid JSON."""
+        """Return the file's columns, read again if it is not valid JSON."""
 
     def trace(self, columns: Columns) -> Trace:
         """Return the trace."""

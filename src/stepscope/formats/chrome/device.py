@@ -22,9 +22,9 @@ _RANGE_KINDS = (SliceKind.RANGE, SliceKind.STEP)
 
 @dataclass(frozen=True, slots=True)
 class DeviceRanges:
-    """The user's ranges as streams saw them: from the first work under one to the end of the last.
+    """The user's ranges on streams: from the first work launched in one to the end of the last.
 
-    The order of the columns is the writer's.
+    The columns are in the order that the writer takes.
     """
 
     category: UInt32
@@ -35,16 +35,14 @@ class DeviceRanges:
     args: Args
 
     def __len__(self) -> int:
-        """Return the number of ranges."""
         return len(self.start_ns)
 
     def columns(self) -> tuple[UInt32, UInt32, Int64, Int64, UInt32]:
-        """Return what the writer needs, in its order."""
         return self.category, self.name, self.start_ns, self.duration_ns, self.track
 
 
 def external_ids(trace: Trace) -> IntColumn:
-    """Return the number of each host event; device work and calls have that of their operator."""
+    """Return the number of each host event; device work and calls have their operator's."""
     slices = trace.slices
     ids = np.arange(1, len(slices) + 1, dtype=np.int64)
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
@@ -64,10 +62,10 @@ def launch_flows(trace: Trace, flow_name: int, enclosing: int) -> Marks:
 
 
 def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
-    """Return where the user's ranges show on the streams; None when no work lies in any."""
+    """Return the user's ranges on the streams; None if no work was launched in any."""
     slices = trace.slices
     work, call = launched_work(trace)
-    seen, keys = [], []  # work, and a range around it with the work's stream
+    seen, keys = [], []  # device work, and (range, stream) around its launch
     every = np.arange(len(slices))
     outer = around(slices.parent, every, np.isin(slices.kind, _RANGE_KINDS))
     of_range = outer[call]

@@ -15,11 +15,11 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 
 def forward_backward_links(trace: Trace) -> tuple[Int64, Int64]:
-    """Return the rows of forward operators and of the backward functions they belong to.
+    """Return the rows of forward operators and of their backward functions.
 
     A backward function names its forward operator by thread and sequence number. Several slices
-    share those: of the forward ones the last to start made the graph's node, of the backward ones
-    the first to end is the function itself (the others wrap it, or run it again).
+    share those: the last forward slice to start made the graph's node, the first backward one to
+    end is the function itself (the others wrap it, or run it again).
     """
     slices = trace.slices
     numbered = slices.sequence != NO_SEQUENCE
@@ -43,7 +43,7 @@ def forward_backward_links(trace: Trace) -> tuple[Int64, Int64]:
     _, last_forward, first_backward = np.intersect1d(
         forward_keys[::-1], backward_keys, return_indices=True
     )
-    order = np.argsort(first_backward)  # numbered as the backward pass comes to them
+    order = np.argsort(first_backward)  # numbered in the order of the backward pass
     return forward[::-1][last_forward[order]], backward[first_backward[order]]
 
 
@@ -57,7 +57,7 @@ def flow_marks(
     """Return a start and a finish mark for each link.
 
     ``flow_name`` and ``enclosing`` are the string ids of the flow's name and ``"bp": "e"``; links
-    are numbered from 1 where ``numbers`` are not given.
+    are numbered from 1 unless ``numbers`` are given.
     """
     slices = trace.slices
     count = len(links[0])

@@ -43,19 +43,19 @@ if TYPE_CHECKING:
     AddText = Callable[[str], int]
 
 _TOLD_ABOVE = ("trace_id", "distributedInfo")
-_DEVICE_DIGITS = 9  # of a device's number: more is not one
+_DEVICE_DIGITS = 9  # of a device's index at most
 
 
 def is_recording(trace: Trace) -> bool:
-    """Return whether a trace is our own recording, not one that another tool wrote."""
+    """Return whether Stepscope recorded the trace."""
     return trace.info.producer == PRODUCER
 
 
 def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
-    """Return the top-level keys of a recording: what we know, then the user's own.
+    """Return the top-level keys of a recording: ours, then the user's.
 
-    A key of the user's that would replace one of ours is kept under ``user.<key>``; only the
-    trace's id and what is known of process groups is theirs to choose.
+    A user's key that collides with ours is written as ``user.<key>``, except the trace's id and the
+    description of process groups.
     """
     info = trace.info
     header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": list(info.devices)}
@@ -80,7 +80,7 @@ def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
 
 
 def _trace_id(info: TraceInfo) -> str:
-    """Return an id that two exports of one trace share."""
+    """Return an id that is the same in each export of a trace."""
     seed = f"{info.host} {info.pid} {info.start_ns + info.wall_offset_ns} {info.end_ns}"
     return hashlib.blake2b(seed.encode(), digest_size=16).hexdigest().upper()
 
@@ -100,11 +100,11 @@ def _provenance(info: TraceInfo) -> dict[str, Any]:
 
 SPAN_MARKS = ("Iteration Start: PyTorch Profiler", "Record Window End")
 SPAN_PROCESSES = ("Spans", "Traces", "")
-_SPANS_LAST = 536870912  # where torch's files sort them
+_SPANS_LAST = 536870912  # the sort index in torch's files
 
 
 def span_events(trace: Trace) -> Iterator[dict[str, Any]]:
-    """Yield what torch.profiler's files tell of a recording as a whole: its span, and its ends."""
+    """Yield torch.profiler's events about the whole recording: its span and its end."""
     start, end = trace.info.start_ns / 1000, trace.info.end_ns / 1000
     spans, traces, nobody = SPAN_PROCESSES
     named = {"name": "PyTorch Profiler (0)", "pid": spans, "tid": "PyTorch Profiler"}
@@ -119,7 +119,7 @@ def span_events(trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def without_span(captured: Captured) -> Captured:
-    """Leave out what ``span_events`` wrote; its tracks are the last."""
+    """Leave out what ``span_events`` wrote; its tracks are the last ones."""
     strings, tracks = captured.strings, captured.tracks
     count = len(tracks)
     while count and tracks[count - 1].pid in SPAN_PROCESSES:
@@ -131,26 +131,26 @@ def without_span(captured: Captured) -> Captured:
     kept = np.flatnonzero(slices.category != known[SPAN_CATEGORY])
     told = np.flatnonzero(~np.isin(marks.name, [known[m] for m in SPAN_MARKS if m in known]))
     slices, marks = slices.take(kept), marks.take(told)
-    # In a file that was edited, something else may stand on those tracks.
+    # An edited file may have other events on those tracks.
     used = max((int(table.track.max()) + 1 for table in (slices, marks) if len(table)), default=0)
     return replace(captured, slices=slices, marks=marks, tracks=tracks[: max(count, used)])
 
 
 def derived_args(trace: Trace, add_text: AddText) -> Args:
-    """Return the slices' arguments with those that torch.profiler gives every event."""
+    """Return the slices' arguments with those that torch.profiler adds to every event."""
     kept = trace.slices.args
     derived = {key: column for key, column in _columns(trace) if key not in kept.integers}
     return Args({**derived, **kept.integers}, _with_stacks(trace, add_text))
 
 
 def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:
-    """Return the slices' other arguments, with the call stack where one was recorded."""
+    """Return the slices' other arguments, with the recorded call stacks."""
     slices, strings = trace.slices, trace.strings
     rows = np.flatnonzero((slices.stack != NO_STACK) & (slices.kind == SliceKind.OPERATOR))
     if not len(rows):
         return slices.args.rest
     rest = slices.args.rest.copy() if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
-    # A text for each distinct pair of what is there and a stack.
+    # One text per distinct pair of existing arguments and stack.
     pairs = np.stack((rest[rows], slices.stack[rows]), axis=1)
     distinct, pair_of_row = np.unique(pairs, axis=0, return_inverse=True)
     ids = np.zeros(len(distinct), np.uint32)
@@ -163,7 +163,7 @@ def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:
 
 
 def memory_marks(trace: Trace, add_text: AddText) -> Marks:
-    """Return the ``[memory]`` instants that torch.profiler writes for allocations and releases."""
+    """Return torch.profiler's ``[memory]`` instants for allocations and releases."""
     memory = trace.memory
     count = len(memory)
     rows = np.arange(count, dtype=np.uint32)
@@ -192,7 +192,7 @@ def memory_marks(trace: Trace, add_text: AddText) -> Marks:
 
 
 def _device_numbers(name: str) -> tuple[int, int]:
-    """Return torch's number of a kind of device, and the device's own, -1 without one."""
+    """Return torch's device type, and the device's index, -1 without one."""
     kind, _, index = name.partition(":")
     is_number = index.isdecimal() and len(index) <= _DEVICE_DIGITS
     return device_type_number(kind), int(index) if is_number else -1
@@ -208,7 +208,7 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     yield FORWARD_THREAD, IntColumn.where(numbered, np.maximum(slices.forward_thread, 0))
     yield "correlation", IntColumn.where(slices.correlation != NO_CORRELATION, slices.correlation)
     yield EVENT_INDEX, IntColumn.where(~slices.on_device, index)
-    if "torch" in trace.info.versions:  # 0 where no observer of execution traces ran
+    if "torch" in trace.info.versions:  # 0 unless an execution trace observer ran
         functions = np.flatnonzero(np.isin(slices.kind, CALL_KINDS)).astype(np.uint32)
         yield RECORD_FUNCTION_ID, IntColumn(functions, np.zeros(len(functions), np.int64))
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
@@ -222,7 +222,7 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
 
 
 def _module_numbers(trace: Trace, calls: Int64) -> IntColumn:
-    """Return which calls are those of modules, with the module's number among its class."""
+    """Return which calls are modules, with the module's number in its class."""
     names, which = np.unique(trace.slices.name[calls], return_inverse=True)
     numbers = np.array([module_number(trace.strings[int(name)]) for name in names], np.int64)
     of_call = numbers[which]

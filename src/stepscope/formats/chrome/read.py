@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,26 +38,21 @@ from stepscope.trace.validate import LATEST_NS
 from stepscope.trace.xla import xla_correlations
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from os import PathLike
-
-    Progress = Callable[[int, int], None]
-    Note = tuple[str, str, str, str, int]  # what, pid, tid, text, number
-    Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
+Progress = Callable[[int, int], None]
+Note = tuple[str, str, str, str, int]  # what, pid, tid, text, number
+Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 _OUR_KEY = "stepscope"  # see kineto.recording_header
 _LONGEST_EVENT_BYTES = 64 << 20
-_LONGEST_VALUE_BYTES = 256 << 20  # beside the events: even the samples of an hour are less
+_LONGEST_VALUE_BYTES = 256 << 20  # of a top-level value: the samples of an hour are smaller
 _NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
 
 
 def read_chrome(path: str | PathLike[str], progress: Progress | None = None) -> Trace:
     """Read Chrome JSON, gzip or not, with every event and every arg.
 
-    What could be read of a damaged or truncated file is kept; a ``TraceReadWarning`` says so, and
-    ``info.anomalies`` counts what was odd. ``progress`` is called with the bytes of the file read
-    so far and in all.
+    The readable part of a damaged file is kept, with a ``TraceReadWarning``; ``info.anomalies``
+    counts oddities. ``progress`` is called with the bytes read, and the size of the file.
     """
     place = Path(path)
     columns, damage = _columns(place, progress)
@@ -85,7 +82,7 @@ def _columns(place: Path, progress: Progress | None) -> tuple[Columns, str]:
 
 
 def _check_length(place: Path, reader: _native.ChromeReader) -> None:
-    """Refuse a value that would be held, searched and shown as a whole."""
+    """Refuse a value that is too long to hold and search as a whole."""
     limit, what = _LONGEST_VALUE_BYTES, "value"
     if reader.in_events:
         limit, what = _LONGEST_EVENT_BYTES, "event"
@@ -125,7 +122,7 @@ def _warn(path: Path, columns: Columns, damage: str) -> None:
 
 
 def slices_of(columns: Columns) -> Slices:
-    """Return the slices of a foreign file, with the numbers that tie them to each other."""
+    """Return the slices of a foreign file, with the numbers that link them."""
     args = _args(columns["args"])
     rows = len(columns["start_ns"])
     return Slices.of(
@@ -175,7 +172,7 @@ def _trace(columns: Columns) -> Trace:
 
 
 def _with_samples(captured: Captured, info: TraceInfo) -> tuple[Captured, TraceInfo]:
-    """Read the sections that we write, which then are no longer the file's other keys."""
+    """Read the sections that we wrote, and take them out of the file's other keys."""
     if SAMPLES not in info.user:
         return captured, info
     texts = {text: i for i, text in enumerate(captured.strings)}
@@ -195,7 +192,7 @@ def _args(columns: tuple[Mapping[str, tuple[Any, Any]], Any]) -> Args:
 
 
 def _tracks(names: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[Track]:
-    """Name and sort the tracks; a process or thread without an event has one if it has a name."""
+    """Name and sort the tracks; a named process or thread without events has one, too."""
     of_process: dict[str, dict[str, Any]] = {}
     of_thread: dict[tuple[str, str], dict[str, Any]] = {}
     process_field = {
@@ -204,7 +201,7 @@ def _tracks(names: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[Tra
         "process_sort_index": "process_sort",
     }
     thread_field = {"thread_name": "thread_name", "thread_sort_index": "thread_sort"}
-    spare: dict[str, str] = {}  # pid -> the tid that stood in its metadata
+    spare: dict[str, str] = {}  # pid -> the tid in its metadata
     for what, pid, tid, text, number in notes:
         value = number if what.endswith("_index") else text
         if what in process_field:
@@ -243,7 +240,7 @@ def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
 
 
 def _loaded(text: str) -> Any:
-    """Return a value beside the events; its text where Python cannot hold it."""
+    """Parse a top-level value; return its text if Python cannot hold it."""
     try:
         return json.loads(text, strict=False)
     except ValueError:  # a number of thousands of digits
@@ -251,7 +248,7 @@ def _loaded(text: str) -> Any:
 
 
 def _producer(user: Mapping[str, Any]) -> str:
-    """Return who wrote a file, by the keys beside its events."""
+    """Return the tool that wrote a file, by its top-level keys."""
     if "stepscope" in user:
         return "stepscope, exported"
     if "schemaVersion" in user:
@@ -263,7 +260,7 @@ def _producer(user: Mapping[str, Any]) -> str:
 
 
 def window_of(raw: Slices, marks: Marks) -> tuple[int, int]:
-    """Return when the first slice starts and the last one ends; without slices, the marks'."""
+    """Return the start of the first and the end of the last slice; without slices, of the marks."""
     if len(raw.start_ns):
         return int(np.min(raw.start_ns)), int(np.max(raw.start_ns + raw.duration_ns))
     if len(marks):

@@ -65,7 +65,6 @@ def sample_sections(captured: Captured, ids_of: Callable[[Track], str]) -> Itera
 
 
 def _frames(captured: Captured) -> Iterator[str]:
-    """Yield the frames of all stacks that were sampled, and of their callers."""
     stacks = captured.stacks
     used = stacks.with_callers(np.unique(captured.samples.stack))
     yield f'"{NO_STACK}": {{"name": "", "category": "python"}}'
@@ -84,7 +83,7 @@ def _us(ns: int) -> str:
 def read_sections(
     sections: Mapping[str, Any], tracks: Sequence[Track], text_id: Callable[[str], int]
 ) -> tuple[Samples, Stacks]:
-    """Return what the sections of a file of ours hold; ``text_id`` enters a text.
+    """Return the samples in a file that we wrote; ``text_id`` interns a text.
 
     A sample that is not as we write it is left out.
     """
@@ -114,7 +113,7 @@ def read_sections(
 
 
 def _read_frames(frames: Any, text_id: Callable[[str], int]) -> tuple[Stacks, dict[str, int]]:
-    """Return the table, and the row of each frame; a parent has come before."""
+    """Return the table, and the row of each frame; parents come first."""
     parent, frame = [0], [0]
     row_of = {str(NO_STACK): 0}
     for key, about in frames.items() if isinstance(frames, dict) else ():

@@ -49,7 +49,6 @@ _QUOTES = (ord('"'), ord("\\"))
 def export_chrome(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
-    """Write ``trace`` as Chrome JSON, compressed when ``path`` ends in ``.gz``."""
     with output_file(path) as sink:
         write_chrome(trace, sink, os.fspath(path), progress)
 
@@ -57,7 +56,6 @@ def export_chrome(
 def write_chrome(
     trace: Trace, sink: Sink, trace_name: str = "", progress: Progress | None = None
 ) -> None:
-    """Write ``trace`` as Chrome JSON into ``sink``."""
     tracks = list(_track_events(trace))
     writer, total = _writer(trace, continues=bool(tracks))
     sink.write(_header(trace, trace_name).encode())
@@ -78,9 +76,9 @@ def write_chrome(
 def text_chunks_of(
     writer: _native.ChromeWriter | _native.PerfettoWriter,
 ) -> Iterator[tuple[UInt8, int]]:
-    """Yield the chunks of a file, and how many events are written with each.
+    """Yield the chunks of a file, each with its number of events.
 
-    The next one is formatted while the caller compresses and writes this one, both without the GIL.
+    While the caller compresses and writes a chunk, the next one is formatted; both release the GIL.
     """
     try:
         from concurrent.futures import ThreadPoolExecutor
@@ -140,7 +138,7 @@ def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int
 
 
 def _add_marks(writer: _native.ChromeWriter, marks: Marks) -> None:
-    # A letter that no file can have, of a foreign event without one: an instant.
+    # Foreign events without a phase are written as instants.
     is_letter = (marks.phase > ord(" ")) & (marks.phase < _DELETE) & ~np.isin(marks.phase, _QUOTES)
     writer.add(
         np.where(is_letter, marks.phase, np.uint8(ord("i"))),
@@ -203,7 +201,7 @@ def _track_ids(track: Track) -> str:
 
 
 def _track_events(trace: Trace) -> Iterator[str]:
-    """Yield the metadata events that name and order processes and threads, each once."""
+    """Yield the metadata events that name and sort processes and threads."""
     seen: set[tuple[str, str]] = set()
     info = trace.info
     start_ns = info.start_ns or (int(trace.slices.start_ns[0]) if len(trace.slices) else 0)

@@ -10,23 +10,18 @@ import csv
 import io
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import Gathered
 from stepscope.formats.gzip import text_chunks
+from stepscope.formats.registry import Progress
 from stepscope.formats.streams import device_track
-from stepscope.trace.model import TraceInfo
+from stepscope.trace.model import Trace, TraceInfo
 from stepscope.units import size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Trace
 
 PRODUCER = "Nsight Compute"
 _HEAD = re.compile(rb'^"?ID"?,.*"?Kernel Name"?', re.MULTILINE)
@@ -43,11 +38,11 @@ _PLACE = frozenset(
     }
 )
 _LONGEST_BYTES = 256 << 20
-_LONGEST_S = 1e9 * 86_400  # a day, for one kernel
+_LONGEST_S = 1e9 * 86_400  # a day, too long for one kernel
 
 
 class _Kernel:
-    """One launch: where it ran, and its metrics with their units."""
+    """A launch: its place, and its metrics with their units."""
 
     def __init__(self, told: dict[str, str]) -> None:
         self.told = told
@@ -79,7 +74,7 @@ class _Kernel:
 
 
 def is_ncu(head: bytes) -> bool:
-    """Tell whether a text has the header of such a table; the tool may have said more before it."""
+    """Tell whether a text has the table's header; the tool may print lines before it."""
     return _HEAD.search(head[:20_000]) is not None
 
 
@@ -143,7 +138,7 @@ def _kernels(path: Path, text: str) -> Sequence[_Kernel]:
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
-    """Yield the lines of the table; in wide ones the line after the header has the units."""
+    """Yield the table's rows; in wide tables the units follow the header."""
     lines = csv.reader(io.StringIO(text))
     header: list[str] = []
     for cells in lines:
@@ -151,7 +146,7 @@ def _rows(text: str) -> Iterator[dict[str, str]]:
             header = cells if "ID" in cells and "Kernel Name" in cells else []
             continue
         if len(cells) < len(header) // 2:
-            continue  # what the tool says after the table
+            continue  # output of the tool after the table
         row = dict(zip(header, cells, strict=False))
         if not row.get("ID", "").strip():  # the units
             header = [

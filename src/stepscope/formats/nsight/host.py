@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
-from stepscope.formats.nsight.names import process_of, thread_of
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.nsight.names import Names, process_of, thread_of
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.trace.keys import CAPTURED_NODE, INPUT_DIMS, SEQUENCE_NUMBER
-from stepscope.trace.model import SliceFlags, Track
+from stepscope.trace.model import Int64, SliceFlags, Track, UInt32
 from stepscope.trace.names import plain_call
 
-if TYPE_CHECKING:
-    from stepscope.formats.gathered import Gathered
-    from stepscope.formats.nsight.names import Names
-    from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Int64, UInt32
-
-# Tables of calls, and the category of what they hold.
+# Tables of calls, and their categories.
 _CALLS = (
     ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime"),
     ("CUPTI_ACTIVITY_KIND_DRIVER", "cuda_driver"),
@@ -36,8 +30,8 @@ _CALLS = (
     ("CUDA_GRAPH_NODE_EVENTS", "cuda_graph_node"),
 )
 _MARK, _PUSHED, _STARTED = 34, 59, 60  # NvtxEventType
-_MOST_COPIES = 8  # of a node: a graph is cloned, then instantiated
-# As torch.autograd.profiler.emit_nvtx writes an operator.
+_MOST_COPIES = 8  # copies of a node: a graph is cloned, then instantiated
+# An operator as torch.autograd.profiler.emit_nvtx writes it.
 _OPERATOR = re.compile(
     r"(?P<name>.+?)(, seq = (?P<seq>\d{1,18}))?(, op_id = (?P<op>\d{1,18}))?"
     r"(, sizes = (?P<sizes>\[.*?\]))?(, input_op_ids = \[.*\])?$",
@@ -48,7 +42,7 @@ _IMPORTED = {70: _PUSHED, 71: _STARTED}  # from a text file
 
 
 def add_calls(file: SqliteFile, gathered: Gathered, names: Names) -> None:
-    """Add calls, on the tracks of their threads."""
+    """Add calls to the tracks of their threads."""
     columns = ("start", "end", "globalTid", "correlationId", "nameId", "returnValue", "graphNodeId")
     for table, category in _CALLS:
         if not file.has(table, "start", "end"):
@@ -71,7 +65,7 @@ def add_calls(file: SqliteFile, gathered: Gathered, names: Names) -> None:
 
 
 def captured_nodes(file: SqliteFile, nodes: Int64) -> Int64:
-    """Return the nodes that were put into graphs, for those that work ran as: copies of them."""
+    """Return the captured node that each executed graph node is a copy of."""
     copied: dict[int, int] = {}
     for table in ("CUDA_GRAPH_EVENTS", "CUDA_GRAPH_NODE_EVENTS"):
         if file.has(table, "graphNodeId", "originalGraphNodeId"):
@@ -90,7 +84,7 @@ def captured_nodes(file: SqliteFile, nodes: Int64) -> Int64:
 
 
 def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
-    """Add NVTX: ranges, and marks. One that never ended lasts until the end of the trace."""
+    """Add NVTX ranges and marks. A range without an end lasts until the end of the trace."""
     table = "NVTX_EVENTS"
     if not file.has(table, "start"):
         return
@@ -145,10 +139,10 @@ def _latest(times: Int64) -> int:
 
 
 class _Said:
-    """The texts of ranges: registered ones by their number, others as they are.
+    """The texts of ranges, registered by number or written out.
 
-    PyTorch's ``emit_nvtx`` writes into them what it knows of an operator, so that hardly two would
-    be called the same: ``aten::add, seq = 12, op_id = 5, sizes = [[2, 3], []]``.
+    PyTorch's ``emit_nvtx`` writes an operator's details into the name, so that hardly two are
+    equal: ``aten::add, seq = 12, op_id = 5, sizes = [[2, 3], []]``.
     """
 
     def __init__(self, gathered: Gathered, names: Names, numbers: Int64, own: list[str]) -> None:
@@ -168,7 +162,7 @@ class _Said:
 
 
 def _taken_apart(gathered: Gathered, text: str) -> tuple[int, bool, int, int]:
-    """Return the name, whether it is an operator, its sequence number, and its other arguments."""
+    """Return the name, whether it is an operator, its sequence number, and other arguments."""
     found = _OPERATOR.match(text) if ", " in text and len(text) < _LONGEST_OPERATOR else None
     if found is None or (found["seq"] is None and found["op"] is None and found["sizes"] is None):
         return gathered.text(plain_call(text)), False, ABSENT, 0

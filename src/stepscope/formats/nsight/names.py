@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.sqlite_file import SqliteFile
+from stepscope.trace.model import Int64, UInt32
 from stepscope.trace.names import plain_call
-
-if TYPE_CHECKING:
-    from stepscope.formats.gathered import Gathered
-    from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Int64, UInt32
 
 _ID_BITS = (1 << 24) - 1
 _A_PROCESS = 1 << 40  # more than any correlation id: CUPTI's have 32 bits
 
 
 class Names:
-    """The table ``StringIds``, to which the others refer."""
+    """The table ``StringIds``, which the others refer to."""
 
     def __init__(self, file: SqliteFile, gathered: Gathered) -> None:
-        """Read the table."""
         self._texts = file.texts("StringIds", "id", "value")
         self._gathered = gathered
         self._processes: dict[int, int] = {}
 
     def correlations(self, global_ids: Int64, correlation: Int64) -> Int64:
-        """Return numbers that are unique in the file: each process counts its own."""
+        """Return numbers that are unique in the file: each process has its own count."""
         distinct, which = np.unique(global_ids >> 24, return_inverse=True)
         places = [
             self._processes.setdefault(each, len(self._processes)) for each in distinct.tolist()
@@ -38,19 +32,16 @@ class Names:
         return np.where(is_known, correlation + offset, ABSENT)
 
     def text(self, number: int, default: str = "") -> str:
-        """Return a text by its number."""
         return self._texts.get(number, default)
 
     def ids(self, numbers: Int64, default: str) -> UInt32:
-        """Return the string ids of texts by their numbers; ``default`` names what has none."""
+        """Return string ids of texts by number; ``default`` stands for missing ones."""
         return self._gathered.named(numbers, lambda each: plain_call(self.text(each, default)))
 
 
 def process_of(global_id: int) -> str:
-    """Return the process of a global id."""
     return str(global_id >> 24 & _ID_BITS)
 
 
 def thread_of(global_id: int) -> str:
-    """Return the thread of a global id."""
     return str(global_id & _ID_BITS)

@@ -6,7 +6,8 @@ is missing is missing. A global id is ``pid << 24 | tid``, with the machine in t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,16 +15,11 @@ from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.nsight.host import add_calls, add_ranges, captured_nodes, name_tracks
 from stepscope.formats.nsight.names import Names, process_of
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.formats.streams import device_track, shapes_of
 from stepscope.trace.keys import CAPTURED_NODE
-from stepscope.trace.model import TraceInfo
+from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
 from stepscope.trace.validate import LATEST_NS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Int64, Trace, UInt32
 
 PRODUCER = "Nsight Systems"
 _KIND = "CUPTI_ACTIVITY_KIND_"
@@ -47,13 +43,11 @@ _SYNCS = {
 
 
 def is_nsight(file: SqliteFile) -> bool:
-    """Tell whether an SQLite file is Nsight's."""
     names = set(file.tables)
     return "StringIds" in names or any(name.startswith(_KIND) for name in names)
 
 
 def read_nsight(file: SqliteFile) -> Trace:
-    """Read an open file."""
     if not is_nsight(file):
         raise TraceReadError(file.path, "is an SQLite file without Nsight's tables")
     gathered = Gathered()
@@ -109,7 +103,7 @@ def _add_copies(file: SqliteFile, gathered: Gathered, names: Names) -> None:
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
-    """Return the name that Kineto gives such a copy."""
+    """Return Kineto's name of such a copy."""
     name = f"Memcpy {_COPIES.get(kind, 'of another kind')}"
     if ABSENT in {source, target}:
         return name
@@ -129,19 +123,19 @@ def _graph_name(graph: int) -> str:
 
 
 class _Kind(NamedTuple):
-    """Work that has no name but what one of its columns says."""
+    """Work that is named by one of its columns."""
 
     table: str
     category: str
     column: str
     name: Callable[[int], str]
-    integers: Mapping[str, str]  # the columns that become arguments, by what these are called
+    integers: Mapping[str, str]  # the argument's name for each column
 
 
 _KINDS = (
     _Kind("MEMSET", "gpu_memset", "memKind", _fill_name, {"bytes": "bytes"}),
     _Kind("SYNCHRONIZATION", "cuda_sync", "syncType", _wait_name, {}),
-    # Nsight traces whole graphs instead of their nodes unless it is told to.
+    # By default Nsight traces graphs as a whole, not their nodes.
     _Kind("GRAPH_TRACE", "kernel", "graphId", _graph_name, {"graph id": "graphId"}),
 )
 
@@ -158,7 +152,7 @@ def _add_kind(file: SqliteFile, gathered: Gathered, names: Names, kind: _Kind) -
 
 
 class _Target(NamedTuple):
-    """What work is read from, and where it goes."""
+    """The file that work is read from, and the trace it goes to."""
 
     file: SqliteFile
     gathered: Gathered
@@ -173,7 +167,7 @@ def _add_work(  # noqa: PLR0917 - the columns of a slice
     more: Mapping[str, Int64],
     rest: UInt32 | None = None,
 ) -> None:
-    """Add what ran on streams, a track for each stream of a process."""
+    """Add work on streams, with a track for each stream of a process."""
     file, gathered, names = target
     device = np.where(found["deviceId"] == ABSENT, 0, found["deviceId"])
     stream = found["streamId"]

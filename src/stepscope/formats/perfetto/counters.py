@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.queue import queue_length
 from stepscope.analysis.device.work import device_work
 from stepscope.trace.fragments import pairs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, Trace
 
 COUNTER_PHASE = ord("C")
 _VALUE = "value"
@@ -24,18 +20,16 @@ _VALUE = "value"
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A number over time."""
-
     name: str
-    track: int | None  # one of the tracks of its process or device
+    track: int | None  # any track of its process or device
     time_ns: Int64
     values: NDArray[Any]  # integers or floats
     is_bytes: bool = False
-    is_derived: bool = False  # from slices: who reads them has it
+    is_derived: bool = False  # computed from slices, so reading the file again drops it
 
 
 def counters(trace: Trace) -> Iterator[Counter]:
-    """Yield all numbers over time that a trace has."""
+    """Yield all numbers over time in a trace."""
     yield from _memory(trace)
     yield from _queues(trace)
     yield from _told(trace)
@@ -71,7 +65,7 @@ def _queues(trace: Trace) -> Iterator[Counter]:
 
 
 def _told(trace: Trace) -> Iterator[Counter]:
-    """Yield the counters of a file: one for each track, name and key that has numbers."""
+    """Yield the counters of a file: one per track, name and numeric key."""
     marks = trace.marks
     rows = np.flatnonzero(marks.phase == COUNTER_PHASE)
     if not len(rows):
@@ -94,7 +88,7 @@ def _told(trace: Trace) -> Iterator[Counter]:
 
 
 def _others(trace: Trace, rest: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the numbers that are no integers, by key: the rows, and the values."""
+    """Return the non-integer numbers by key: rows and values."""
     found: dict[str, tuple[list[Any], list[float]]] = {}
     for fragment in np.unique(rest).tolist():
         rows = np.flatnonzero(rest == fragment)

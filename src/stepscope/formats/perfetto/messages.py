@@ -25,12 +25,12 @@ _BYTES_UNIT, _COUNT_UNIT = 3, 2
 
 
 def packet(fields: Fields) -> bytes:
-    """Return a packet as it stands in a file."""
+    """Return a packet as it is stored in a file."""
     return _native.encode_proto_fields([(_PACKET, [*fields, (_SEQUENCE, _OUR_SEQUENCE)])])
 
 
 def clocks(now_ns: int, wall_offset_ns: int) -> bytes:
-    """Say that times are those of the monotonic clock, and what time of day that was."""
+    """Declare that times are monotonic, and relate them to the time of day."""
     snapshot: Fields = [(1, [(1, _MONOTONIC), (2, now_ns)])]
     if wall_offset_ns and now_ns + wall_offset_ns > 0:
         snapshot.append((1, [(1, _REALTIME), (2, now_ns + wall_offset_ns)]))
@@ -39,12 +39,11 @@ def clocks(now_ns: int, wall_offset_ns: int) -> bytes:
 
 
 def own(told: dict[str, Any]) -> bytes:
-    """Keep what Perfetto has no place for."""
+    """Store what Perfetto has no field for."""
     return packet([(_OWN, json.dumps(told, default=str))])
 
 
 def process(uuid: int, pid: int, name: str, label: str, order: int | None) -> bytes:
-    """Describe a process."""
     about: Fields = [(1, pid), (6, name)]
     about += [(8, label)] if label else []
     about += [(3, order)] if order is not None else []
@@ -52,39 +51,37 @@ def process(uuid: int, pid: int, name: str, label: str, order: int | None) -> by
 
 
 def thread(uuid: int, process_uuid: int, ids: tuple[int, int], name: str) -> bytes:
-    """Describe a thread of a process."""
     about: Fields = [(1, ids[0]), (2, ids[1])]
     about += [(5, name)] if name else []
     return packet([(_TRACK, [(1, uuid), (5, process_uuid), (4, about)])])
 
 
 def group(uuid: int, name: str, rank: int) -> bytes:
-    """Describe what is no process of this machine: a device, or what a tool made up."""
+    """Describe a device or a made-up process of a tool."""
     fields: Fields = [(1, uuid), (2, name), (11, _EXPLICIT_ORDER), (12, rank)]
     return packet([(_TRACK, fields)])
 
 
 def line(uuid: int, parent_uuid: int, name: str, rank: int) -> bytes:
-    """Describe a line of a group: a stream."""
+    """Describe a line of a group, such as a stream."""
     return packet([(_TRACK, [(1, uuid), (5, parent_uuid), (2, name), (12, rank)])])
 
 
 def counter(uuid: int, parent_uuid: int, name: str, *, is_bytes: bool) -> bytes:
-    """Describe a counter."""
     unit: Fields = [(3, _BYTES_UNIT if is_bytes else _COUNT_UNIT)]
     parent: Fields = [(5, parent_uuid)] if parent_uuid else []
     return packet([(_TRACK, [(1, uuid), *parent, (2, name), (8, unit)])])
 
 
 def sampled_thread(sequence: int, ids: tuple[int, int], first_us: int) -> bytes:
-    """Say whose samples the packets of a sequence are, and since when their times count."""
+    """Declare the thread of a sequence's samples, and the time that they start from."""
     about: Fields = [(1, ids[0]), (2, ids[1]), (6, first_us)]
     fields: Fields = [(_THREAD, about), (_SEQUENCE, sequence), (_FLAGS, _STATE_CLEARED)]
     return _native.encode_proto_fields([(_PACKET, fields)])
 
 
 def samples(sequence: int, interned: Fields, stacks: list[int], deltas_us: list[int]) -> bytes:
-    """Return samples: their stacks, and how long after the one before they were."""
+    """Return samples: their stacks, and the time since the sample before."""
     profile = _repeated(1, stacks) + _repeated(2, deltas_us)
     fields: Fields = [(_SEQUENCE, sequence), (_FLAGS, _NEEDS_STATE), (_INTERNED, interned)]
     return _native.encode_proto_fields([(_PACKET, [*fields, (_PROFILE, profile)])])

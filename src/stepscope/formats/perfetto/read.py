@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import warnings
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,24 +22,19 @@ from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.asynchronous import with_async_ranges
 from stepscope.formats.chrome.read import marks_of, slices_of, window_of
 from stepscope.formats.gzip import file_bytes
+from stepscope.formats.registry import Progress
 from stepscope.trace.build import build
-from stepscope.trace.model import Trace, TraceInfo, Track
+from stepscope.trace.model import Trace, TraceInfo, Track, UInt32
 from stepscope.trace.schema import Captured
 from stepscope.trace.stored_info import InfoDamage, info_of
 from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import UInt32
-
-    Columns = Mapping[str, Any]  # what _native.read_perfetto returns
+Columns = Mapping[str, Any]  # what _native.read_perfetto returns
 
 _NOT_A_TRACE = "is the file a trace that Perfetto, or a program with its library, wrote?"
-_INFLATED_BYTES = 1 << 30  # of all compressed packets of a file, at most
+_INFLATED_BYTES = 1 << 30  # limit of all compressed packets of a file
 _PRODUCER, _OWN_PRODUCER = "perfetto", "stepscope, exported"
 _NUMBERS = {8, 10, 13, 41, 42, 58, 87}  # fields of a packet that are numbers
 _MESSAGES = {1, 2, 6, 11, 12, 33, 35, 36, 43, 44, 45, 50, 59, 60, 89, 77_000_021}
@@ -47,7 +43,7 @@ _OTHER_PACKETS = "packets of other kinds not read"
 
 
 def is_perfetto(head: bytes) -> bool:
-    """Tell whether a file that starts with these bytes is a trace of Perfetto's."""
+    """Tell whether a file with these first bytes is a Perfetto trace."""
     if head[:1] != b"\x0a":
         return False
     length, at = _varint(head, 1)
@@ -80,9 +76,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_perfetto(path: str | Path, progress: Progress | None = None) -> Trace:
-    """Read a trace of Perfetto's, gzip or not.
+    """Read a Perfetto trace, gzip or not.
 
-    What could be read of a damaged file is kept; a ``TraceReadWarning`` says so.
+    The readable part of a damaged file is kept, with a ``TraceReadWarning``.
     """
     place = Path(path)
     data, damage = file_bytes(place, progress)
@@ -142,7 +138,7 @@ def _check(path: Path, columns: Columns, damage: str) -> None:
 
 
 class _Told(NamedTuple):
-    """A track as its descriptor tells it."""
+    """A track as its descriptor describes it."""
 
     uuid: int
     parent: int
@@ -156,7 +152,7 @@ def _trace(columns: Columns) -> Trace:
     told = [_Told(*each) for each in columns["tracks"]]
     own = _own(columns["own"])
     slices, marks = slices_of(columns["slices"]), marks_of(columns["marks"])
-    if own:  # without what follows from the rest
+    if own:  # drop what is computed from the rest
         derived = [at for at, each in enumerate(told) if each.uuid in own["derived"]]
         marks = marks.take(~np.isin(marks.track, derived))
     used = np.unique(np.concatenate((slices.track, marks.track)))
@@ -178,12 +174,12 @@ def _trace(columns: Columns) -> Trace:
     )
     if own:
         info = replace(own["info"], producer=_OWN_PRODUCER)
-        columns["anomalies"].pop(_OTHER_PACKETS, None)  # those of samples
+        columns["anomalies"].pop(_OTHER_PACKETS, None)  # the packets of samples are known
     return build(captured, replace(info, anomalies={**info.anomalies, **columns["anomalies"]}))
 
 
 def _own(text: str) -> dict[str, Any] | None:
-    """Return what a file of ours says beside its events; None where it says nothing usable."""
+    """Return the private data of a file of ours; None if it is unusable."""
     try:
         told = valid_value(json.loads(text)) if text else None
         if not isinstance(told, dict):
@@ -216,7 +212,7 @@ def _own_track(told: Mapping[str, Any]) -> Track:
 def _own_tracks(
     own: Mapping[str, Any], told: Sequence[_Told], used: UInt32
 ) -> tuple[list[Track], UInt32]:
-    """Return our tracks, and which of them each of the file's is or belongs to."""
+    """Return our tracks, and which of them each track of the file belongs to."""
     tracks: list[Track] = list(own["tracks"])
     known = {uuid: at for at, uuid in enumerate(own["uuids"])}
     others: dict[str, int] = {}
@@ -224,7 +220,7 @@ def _own_tracks(
     for place in used.tolist():
         each = told[place]
         at = known.get(each.uuid, known.get(each.parent))
-        if at is None:  # a counter of a process, or what somebody added
+        if at is None:  # a process counter, or a track added by another tool
             title = each.name or str(each.uuid)
             at = others.setdefault(title, len(tracks))
             if at == len(tracks):
@@ -234,7 +230,7 @@ def _own_tracks(
 
 
 def _tracks(told: Sequence[_Told], columns: Columns, used: UInt32) -> tuple[list[Track], UInt32]:
-    """Return the tracks that have events, and which of them each of the file's is."""
+    """Return the tracks with events, and which of them each track of the file belongs to."""
     processes, threads = columns["processes"], columns["threads"]
     by_uuid = {each.uuid: each for each in told if each.uuid}
     found: dict[tuple[str, str], int] = {}
@@ -257,7 +253,7 @@ def _names(
     processes: Mapping[int, str],
     threads: Mapping[int, str],
 ) -> tuple[str, str, str, str]:
-    """Return the process and thread that a track stands for, and what they are called."""
+    """Return the process and thread of a track, and their names."""
     if track.pid is not None and track.tid is not None:
         name = track.name or threads.get(track.tid, "")
         return str(track.pid), str(track.tid), processes.get(track.pid, ""), name

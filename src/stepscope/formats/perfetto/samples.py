@@ -6,16 +6,13 @@ the time until the next.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from stepscope.formats.perfetto import messages
+from stepscope.formats.perfetto.tracks import Described
 from stepscope.formats.sampled import SampledStacks, rows_by_track
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.formats.perfetto.tracks import Described
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _NS_OF_US = 1000
 _FIRST_SEQUENCE = 1 << 20  # those of slices are counted from 1
@@ -26,7 +23,7 @@ _NO_FRAMES = "<no Python frames>"
 
 
 def sample_packets(trace: Trace, tracks: Described, shift_ns: int) -> Iterator[bytes]:
-    """Yield the packets of all samples whose threads are threads for Perfetto."""
+    """Yield the packets of all samples on threads that Perfetto knows as threads."""
     if not len(trace.samples):
         return
     stacks = SampledStacks(trace)
@@ -50,7 +47,7 @@ def sample_packets(trace: Trace, tracks: Described, shift_ns: int) -> Iterator[b
 
 
 class _Interned:
-    """What a sequence introduces: functions, frames and stacks, each once."""
+    """The interned functions, frames and stacks of a sequence."""
 
     def __init__(self) -> None:
         self._functions: dict[str, int] = {}
@@ -77,6 +74,6 @@ class _Interned:
         return self._functions[text]
 
     def told(self) -> list[tuple[int, Any]]:
-        """Return what is new since the last time."""
+        """Return the entries that were added since the last call."""
         new, self._new = self._new, []
         return new

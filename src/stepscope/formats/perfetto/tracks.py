@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.formats.perfetto import messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.trace.model import Int64, Trace, Track
+from stepscope.trace.model import Int64, Trace, Track
 
 _HIGHEST_ID = 2**31 - 1  # of a process or thread: others are no ids of an operating system
 
@@ -24,12 +20,12 @@ class Described:
     packets: list[bytes]
     uuids: Int64  # of each track
     group_uuids: Int64  # of each track's process or device
-    free_uuid: int  # this and higher ones are not used
-    os_ids: list[tuple[int, int] | None]  # of each track: process and thread, if it is one
+    free_uuid: int  # the lowest unused one
+    os_ids: list[tuple[int, int] | None]  # of each track: process and thread ids, if it is a thread
 
 
 def described(trace: Trace) -> Described:
-    """Describe all tracks, processes in their order and each followed by its threads."""
+    """Describe all tracks in order, each process before its threads."""
     tracks = trace.tracks
     groups: dict[str, list[int]] = {}
     for at in _in_order(tracks):
@@ -66,13 +62,13 @@ def _in_order(tracks: tuple[Track, ...]) -> Iterator[int]:
 
 
 def _device_tracks(trace: Trace) -> set[int]:
-    """Return the tracks on which devices work."""
+    """Return the tracks that have device work."""
     slices = trace.slices
     return set(np.unique(slices.track[slices.on_device]).tolist())
 
 
 def _os_id(text: str) -> int | None:
-    """Return the number of a process or thread; None for what is none."""
+    """Return the number of a process or thread; None if the id is no number."""
     if not (text.isascii() and text.isdigit() and len(text) < len(str(_HIGHEST_ID)) + 1):
         return None
     number = int(text)

@@ -6,53 +6,54 @@ without nesting, which Perfetto's tracks cannot hold, has tracks of its own belo
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
+from stepscope.analysis.device.launches import launched_work
 from stepscope.formats.asynchronous import async_rows
+from stepscope.formats.chrome.flows import forward_backward_links
 from stepscope.formats.chrome.write import text_chunks_of
-from stepscope.formats.files import output_file
+from stepscope.formats.files import Sink, output_file
 from stepscope.formats.perfetto import messages
-from stepscope.formats.perfetto.counters import COUNTER_PHASE, counters
-from stepscope.formats.perfetto.links import FLOW_PHASES, flows
+from stepscope.formats.perfetto.counters import COUNTER_PHASE, Counter, counters
 from stepscope.formats.perfetto.samples import sample_packets
-from stepscope.formats.perfetto.tracks import described
+from stepscope.formats.perfetto.tracks import Described, described
+from stepscope.formats.registry import Progress
 from stepscope.formats.texts import AddedTexts
+from stepscope.trace.build import running_at
 from stepscope.trace.keys import FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import (
     NO_CORRELATION,
     NO_SEQUENCE,
+    NO_SLICE,
     NO_STACK,
+    Int64,
     IntColumn,
+    Marks,
     SliceFlags,
+    Trace,
+    UInt32,
 )
 from stepscope.trace.stored_info import stored_info
 
-if TYPE_CHECKING:
-    import os
-
-    from stepscope.formats.files import Sink
-    from stepscope.formats.perfetto.counters import Counter
-    from stepscope.formats.perfetto.tracks import Described
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace, UInt32
-
-_NO_INSTANTS = (*FLOW_PHASES, COUNTER_PHASE)
+_FLOW_PHASES = tuple(b"stf")
+_FLOW_END = ord("f")
+_NO_INSTANTS = (*_FLOW_PHASES, COUNTER_PHASE)
 
 
 def export_perfetto(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
-    """Write ``trace`` for Perfetto, compressed when ``path`` ends in ``.gz``."""
     with output_file(path) as sink:
         write_perfetto(trace, sink, progress)
 
 
 def write_perfetto(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
-    """Write ``trace`` for Perfetto into ``sink``."""
     first_ns = _first_ns(trace)
     shift_ns = max(-first_ns, 0)  # Perfetto's times are not negative
     tracks = described(trace)
@@ -117,7 +118,7 @@ _Table = tuple[dict[str, Any], list[tuple[str, "UInt32", "Int64"]]]
 
 
 def _slices(trace: Trace, texts: AddedTexts, shift_ns: int) -> _Table:
-    slices, linked = trace.slices, flows(trace)
+    slices, linked = trace.slices, _flows(trace)
     leaves = slices.flags & np.uint8(SliceFlags.ASYNC)
     leaves[async_rows(slices)] = 0  # these have tracks of their own
     table = {
@@ -161,7 +162,7 @@ def _integers(columns: dict[str, IntColumn] | Any) -> list[tuple[str, UInt32, In
 
 
 def _derived(trace: Trace) -> dict[str, IntColumn]:
-    """Return what ties slices to each other, under the names that torch.profiler has for it."""
+    """Return the numbers that link slices, under torch.profiler's names."""
     slices = trace.slices
     ones = np.ones(len(slices), np.int64)
     return {
@@ -173,7 +174,7 @@ def _derived(trace: Trace) -> dict[str, IntColumn]:
 
 
 def _stacks(trace: Trace, texts: AddedTexts) -> UInt32 | None:
-    """Return the text of each slice's stack, None without any.
+    """Return the text of each slice's stack, or None without any.
 
     The innermost frame comes first, as in torch.profiler's files.
     """
@@ -188,3 +189,57 @@ def _stacks(trace: Trace, texts: AddedTexts) -> UInt32 | None:
             ids[stack] = texts.add(";".join(frames))
     of_row: UInt32 = ids[rows]
     return of_row
+
+
+@dataclass(frozen=True, slots=True)
+class _Flows:
+    """Which _flows pass through which slices, and which end there; rows ascend."""
+
+    row: UInt32
+    flow: Int64
+    last_row: UInt32
+    last_flow: Int64
+
+
+def _flows(trace: Trace) -> _Flows:
+    """Return the _flows of a file; without any, those that the trace implies."""
+    told = np.isin(trace.marks.phase, _FLOW_PHASES)
+    if told.any():
+        return _told_flows(trace, np.flatnonzero(told))
+    work, call = launched_work(trace)
+    forward, backward = forward_backward_links(trace)
+    ends = np.concatenate((work, backward))
+    numbers = np.arange(1, len(ends) + 1, dtype=np.int64)
+    return _ordered_flows(np.concatenate((call, forward)), numbers, ends, numbers)
+
+
+def _told_flows(trace: Trace, rows: Int64) -> _Flows:
+    marks = trace.marks.take(rows)
+    at = running_at(marks.time_ns, marks.track, trace.slices)
+    known = at != NO_SLICE
+    numbers = _flow_numbers(marks)
+    first, last = known & (marks.phase != _FLOW_END), known & (marks.phase == _FLOW_END)
+    return _ordered_flows(at[first], numbers[first], at[last], numbers[last])
+
+
+def _flow_numbers(marks: Marks) -> Int64:
+    """Return a number for each flow: _flows with different names may share an id."""
+    ids = marks.fields.dense("id", len(marks), 0)
+    rest = marks.fields.rest if len(marks.fields.rest) else np.zeros(len(marks), np.uint32)
+    named = "id" in marks.fields.integers
+    key = ids if named else rest.astype(np.int64)
+    told = np.stack((key, marks.name.astype(np.int64), marks.category.astype(np.int64)), axis=1)
+    _, numbers = np.unique(told, axis=0, return_inverse=True)
+    return numbers.ravel().astype(np.int64) + 1
+
+
+def _ordered_flows(
+    row: NDArray[np.integer], flow: Int64, last_row: NDArray[np.integer], last_flow: Int64
+) -> _Flows:
+    order, last_order = np.argsort(row, kind="stable"), np.argsort(last_row, kind="stable")
+    return _Flows(
+        row[order].astype(np.uint32),
+        np.ascontiguousarray(flow[order]),
+        last_row[last_order].astype(np.uint32),
+        np.ascontiguousarray(last_flow[last_order]),
+    )

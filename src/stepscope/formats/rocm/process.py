@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.formats.streams import device_track, shapes_of
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import Track
+from stepscope.trace.model import Bool, Int64, Track, UInt32
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from stepscope.formats.gathered import Gathered
-    from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Bool, Int64, UInt32
-
-    Found = Mapping[str, Int64]
+Found = Mapping[str, Int64]
 
 _PREFIX = "rocpd_"
 STRINGS = "rocpd_string"
@@ -41,7 +36,7 @@ class Process:
     def __init__(
         self, file: SqliteFile, gathered: Gathered, suffixes: Sequence[str], place: int
     ) -> None:
-        """Read what the others refer to; it is one of several that have such suffixes."""
+        """Read the tables that others refer to; a file has several processes, by suffix."""
         self.file = file
         self.gathered = gathered
         self.suffix = suffixes[place]
@@ -63,26 +58,23 @@ class Process:
         self._events = _rows_by_id(self.columns("event", columns))
 
     def table(self, name: str) -> str:
-        """Return the full name of a table."""
         return f"{_PREFIX}{name}{self.suffix}"
 
     def columns(self, table: str, columns: Sequence[str]) -> Int64:
-        """Return columns of a table."""
         return self.file.integers(self.table(table), columns)
 
     def texts(self, table: str, column: str) -> Sequence[str]:
-        """Return a column of texts, without those that are empty."""
+        """Return a column of texts, without empty ones."""
         return [text for text in self.file.texts(self.table(table), "id", column).values() if text]
 
     def add(self) -> None:
-        """Add all events."""
         self._add_kernels()
         self._add_copies()
         self._add_regions()
         self._add_instants()
 
     def devices(self) -> list[dict[str, Any]]:
-        """Return what is known of the devices."""
+        """Return the descriptions of the devices."""
         rows = self.file.told(
             self.table("info_agent"), "id", ("type", "product_name", "model_name", "name")
         )
@@ -93,7 +85,7 @@ class Process:
         ]
 
     def device_of(self, agent: int) -> int:
-        """Return the number of an agent's device."""
+        """Return the device index of an agent."""
         return int(self._agents.get(agent, 0))
 
     def _add_kernels(self) -> None:
@@ -155,7 +147,7 @@ class Process:
             )
 
     def _add_instants(self) -> None:
-        """Add what took no time, such as roctx marks: rocprofv3 calls them samples."""
+        """Add events without duration, such as roctx marks: rocprofv3 calls them samples."""
         columns = ("timestamp", "timestamp_id", "track_id", "event_id", "name_id", "pid", "tid")
         found = dict(zip(columns, self.columns("sample", columns), strict=True))
         if not len(found["event_id"]):
@@ -178,7 +170,7 @@ class Process:
         )
 
     def _messages(self, events: Int64, category: Int64) -> UInt32:
-        """Return the texts of roctx ranges, which are in their events."""
+        """Return the texts of roctx ranges, which are stored in their events."""
         marked = [n for n, word in self.strings.items() if word.upper().startswith("MARKER")]
         wanted = set(events[np.isin(category, marked)].tolist())
         if not wanted:
@@ -190,7 +182,7 @@ class Process:
         return np.array([ids.get(event, 0) for event in events.tolist()], np.uint32)
 
     def placed(self, table: str, columns: Sequence[str]) -> dict[str, Int64] | None:
-        """Return columns with times and places, in whichever layout they are; None without any."""
+        """Return columns with times and places in either layout; None if the table is empty."""
         if not self.file.has(self.table(table)):
             return None
         found = dict(zip(columns, self.columns(table, columns), strict=True))
@@ -202,7 +194,7 @@ class Process:
         return found
 
     def _place_by_track(self, found: dict[str, Int64]) -> None:
-        """Fill in the threads and streams that rows refer to by the number of a track."""
+        """Fill in threads and streams of rows that refer to a track by number."""
         none = (ABSENT,) * 5
         known = np.array(
             [self._tracks.get(track, none) for track in found["track_id"].tolist()], np.int64
@@ -212,7 +204,7 @@ class Process:
                 found[name] = np.where(found[name] == ABSENT, known[:, i], found[name])
 
     def _event_columns(self, events: Int64) -> tuple[Int64, Int64]:
-        """Return by which number a call and its work know each other, and the category."""
+        """Return the number that links a call to its work, and the category."""
         none = (ABSENT, ABSENT, ABSENT)
         rows = np.array([self._events.get(event, none) for event in events.tolist()], np.int64)
         stack, correlation, category = rows.reshape(-1, 3).T
@@ -261,7 +253,7 @@ class Process:
         return np.array(tracks, np.uint32)[which.reshape(-1)]
 
     def thread_track(self, process: int, thread: int) -> Track:
-        """Return the track of a thread, by the numbers that it has in its tables."""
+        """Return the track of a thread by its table ids."""
         pid, tid = self._pids.get(process, process), self._tids.get(thread, thread)
         return Track(
             "" if pid == ABSENT else str(pid),
@@ -281,7 +273,7 @@ class Process:
 
 
 def _copy_name(name: str) -> str:
-    """Return the name that Kineto gives such a copy: MEMORY_COPY_HOST_TO_DEVICE is HtoD."""
+    """Return Kineto's name of a copy: MEMORY_COPY_HOST_TO_DEVICE is HtoD."""
     words = name.upper().removeprefix("MEMORY_COPY_").split("_TO_")
     if len(words) != 2 or not {*words} <= {"HOST", "DEVICE"}:
         return name

@@ -7,29 +7,36 @@ are for people. Early versions have times and threads in every table, later ones
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import Gathered
-from stepscope.formats.rocm.memory import memory_of
+from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.rocm.process import STRINGS, Process
 from stepscope.formats.rocm.rpd import is_rpd, read_rpd
-from stepscope.trace.model import TraceInfo
-
-if TYPE_CHECKING:
-    from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Trace
+from stepscope.formats.sqlite_file import SqliteFile
+from stepscope.trace.model import Memory, Trace, TraceInfo
+from stepscope.trace.validate import LATEST_NS
 
 PRODUCER = "rocprofv3"
 
+_MEMORY_COLUMNS = (
+    *("start", "end", "start_id", "end_id", "track_id", "pid", "tid", "agent_id"),
+    *("address", "size"),
+)
+_LARGEST = 1 << 56
+_RELEASES = ("FREE", "RECLAIM")
+
+_MemoryRow = tuple[int, int, int, int, int]  # time, address, size, device, track
+
 
 def is_rocpd(file: SqliteFile) -> bool:
-    """Tell whether an SQLite file is ROCm's."""
+    """Tell whether an SQLite file is in ROCm's layout."""
     return is_rpd(file) or any(name.startswith(STRINGS) for name in file.tables)
 
 
 def read_rocpd(file: SqliteFile) -> Trace:
-    """Read an open file."""
     if is_rpd(file):
         return read_rpd(file)
     gathered = Gathered()
@@ -37,7 +44,7 @@ def read_rocpd(file: SqliteFile) -> Trace:
     processes = [Process(file, gathered, suffixes, place) for place in range(len(suffixes))]
     for process in processes:
         process.add()
-    memory = memory_of(processes, gathered)
+    memory = _memory_of(processes, gathered)
     if not len(gathered) and not len(memory):
         raise TraceReadError(
             file.path,
@@ -48,3 +55,49 @@ def read_rocpd(file: SqliteFile) -> Trace:
     host = next((name for each in processes for name in each.texts("info_node", "hostname")), "")
     info = TraceInfo(PRODUCER, devices=devices, host=host)
     return gathered.trace(info, memory=memory)
+
+
+def _memory_of(processes: Sequence[Process], gathered: Gathered) -> Memory:
+    """Return allocations and releases; a release is matched to its block by address."""
+    rows = sorted(row for process in processes for row in _memory_rows(process, gathered))
+    if not rows:
+        return Memory.empty()
+    in_use: dict[int, int] = {}
+    totals = []
+    for _, _, size, device, _ in rows:
+        in_use[device] = in_use.get(device, 0) + size
+        totals.append(max(in_use[device], 0))
+    time_ns, address, size, device, track = np.array(rows, np.int64).T
+    return Memory.of(
+        time_ns=np.ascontiguousarray(time_ns),
+        address=np.ascontiguousarray(address),
+        size=np.ascontiguousarray(size),
+        device=device.astype(np.uint32),
+        track=track.astype(np.uint32),
+        slice=np.full(len(rows), -1, np.int32),
+        allocated=np.array(totals, np.int64),
+        reserved=np.zeros(len(rows), np.int64),
+    )
+
+
+def _memory_rows(process: Process, gathered: Gathered) -> Iterator[_MemoryRow]:
+    found = process.placed("memory_allocate", _MEMORY_COLUMNS)
+    if found is None:
+        return
+    table = process.table("memory_allocate")
+    kinds = [kind for _, (kind,) in process.file.told(table, "id", ("type",))]
+    held: dict[int, tuple[int, int]] = {}  # size and device of the block at each address
+    columns = (found[name].tolist() for name in ("end", "address", "size", "agent_id"))
+    places = zip(found["pid"].tolist(), found["tid"].tolist(), strict=True)
+    rows = zip(kinds, places, *columns, strict=False)
+    for kind, place, time_ns, address, told, agent in sorted(rows, key=lambda row: row[2]):
+        if address == ABSENT or abs(time_ns) > LATEST_NS:
+            continue
+        track = gathered.track(process.thread_track(*place))
+        before, device = held.pop(address, (0, 0))
+        if before:  # releases have no agent and size; reuse of an address implies one
+            yield time_ns, address, -before, device, track
+        if kind not in _RELEASES and 0 < told < _LARGEST:
+            device = gathered.text(f"hip:{process.device_of(agent)}")
+            held[address] = (told, device)
+            yield time_ns, address, told, device, track

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.errors import TraceReadError
 from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.formats.streams import device_track
-from stepscope.trace.model import TraceInfo, Track
-
-if TYPE_CHECKING:
-    from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace, TraceInfo, Track
 
 PRODUCER = "rocmProfileData"
 
@@ -24,7 +19,6 @@ def is_rpd(file: SqliteFile) -> bool:
 
 
 def read_rpd(file: SqliteFile) -> Trace:
-    """Read an open file."""
     gathered = Gathered()
     strings = file.texts("rocpd_string", "id", "string")
     _add_work(file, gathered, strings)

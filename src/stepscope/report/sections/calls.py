@@ -4,67 +4,58 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launches
-from stepscope.analysis.host.averages import single_events
+from stepscope.analysis.device.launches import Launches, launches
+from stepscope.analysis.host.averages import Averages, single_events
 from stepscope.analysis.host.flame import without_address
 from stepscope.analysis.host.module_calls import module_of_slices
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import call_tree
-from stepscope.trace.model import NO_SLICE
+from stepscope.analysis.tree import CallTree, call_tree
+from stepscope.trace.model import NO_SLICE, Trace
 from stepscope.trace.names import MODULE_PREFIX
 
-if TYPE_CHECKING:
-    from stepscope.analysis.device.launches import Launches
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Trace
-
-_FRAMES = 5  # of a stack that tell calls apart, the innermost
+_FRAMES = 5  # innermost frames of a stack that distinguish calls
 
 
 @dataclass(frozen=True)
 class Calls:
-    """The events of a trace, and what distinguishes calls of one name. Each is computed once."""
+    """The events of a trace, and what distinguishes calls of one name; each is computed once."""
 
     trace: Trace
 
     @cached_property
     def tree(self) -> CallTree:
-        """Return the events, as tables count them."""
         return with_memory(call_tree(self.trace))
 
     @cached_property
     def each(self) -> Averages:
-        """Return the numbers of every event."""
         return single_events(self.tree, with_flops=True)
 
     @cached_property
     def launches(self) -> Launches | None:
-        """Return who launched which device work."""
+        """Return which host event launched which device work."""
         return launches(self.tree)
 
     @cached_property
     def groupings(self) -> dict[str, Labels[str]]:
         """Return a label per event for each grouping that the trace supports."""
-        known = {"shapes": self._shapes(), "stack": self._stacks(), "module": self._modules()}
-        return {name: column for name, column in known.items() if column is not None}
+        candidates = {"shapes": self._shapes(), "stack": self._stacks(), "module": self._modules()}
+        return {name: column for name, column in candidates.items() if column is not None}
 
     def _shapes(self) -> Labels[str] | None:
         column = shape_labels(self.tree)
         return column if any(text != "[]" for text in column.texts) else None
 
     def _stacks(self) -> Labels[str] | None:
-        known = stack_of_events(self.tree)
-        if known is None:
+        stacks = stack_of_events(self.tree)
+        if stacks is None:
             return None
-        column = stack_labels(known, len(self.tree), self.tree.trace.strings, _FRAMES)
+        column = stack_labels(stacks, len(self.tree), self.tree.trace.strings, _FRAMES)
         texts = [without_address("\n".join(frames)) for frames in column.texts]
         code_of = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         codes = np.array([code_of[text] for text in texts], np.uint32)
@@ -74,7 +65,7 @@ class Calls:
         call = module_of_slices(self.trace)
         if not (call != NO_SLICE).any():
             return None
-        # The id 0 is the empty text: of no module. Events of memory alone stand behind all slices.
+        # Id 0 is the empty text: no module. Memory events come after all slices.
         name = np.zeros(len(self.tree.trace.slices), np.uint32)
         name[: len(call)] = np.where(call == NO_SLICE, 0, self.trace.slices.name[call])
         strings = self.tree.trace.strings

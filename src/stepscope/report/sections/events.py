@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.tree import distinct_ids
+from stepscope.report.payload import Payload
 from stepscope.report.sections.threads import add_threads
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import SliceKind
-from stepscope.trace.table import Role
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Slices, Trace
-    from stepscope.trace.table import Column
+from stepscope.trace.model import SliceKind, Slices, Trace
+from stepscope.trace.table import Column, Role
 
 
 def add_events(trace: Trace, payload: Payload) -> None:
@@ -31,10 +26,12 @@ def add_events(trace: Trace, payload: Payload) -> None:
     origin_ns = origin_of(trace)
     payload.add_value("origin_ns", str(origin_ns))
     payload.add_value("kinds", {kind.name: int(kind) for kind in SliceKind})
-    for name, known in slices.columns().items():
-        if known.page:
-            values = _in_page(slices, name, known, origin_ns)
-            payload.add_column(f"slices.{known.page}", values, ascending=known.role is Role.TIME)
+    for name, properties in slices.columns().items():
+        if properties.page:
+            values = _in_page(slices, name, properties, origin_ns)
+            payload.add_column(
+                f"slices.{properties.page}", values, ascending=properties.role is Role.TIME
+            )
     payload.add_column("slices.rest", slices.args.rest)
     work, call = launched_work(trace)
     payload.add_column("launches.work", work, ascending=True)
@@ -47,7 +44,7 @@ def add_events(trace: Trace, payload: Payload) -> None:
 
 
 def add_strings(trace: Trace, payload: Payload) -> None:
-    """Add the texts that other columns name by their ids."""
+    """Add the texts that other columns refer to by id."""
     blob, offsets, full_names = _with_kernel_names(trace)
     payload.add_column("strings.bytes", np.frombuffer(blob, np.uint8))
     payload.add_column("strings.offsets", offsets, ascending=True)
@@ -55,7 +52,7 @@ def add_strings(trace: Trace, payload: Payload) -> None:
 
 
 def _with_kernel_names(trace: Trace) -> tuple[bytes, NDArray[np.int64], dict[int, str]]:
-    """Return the texts with the names by which kernels are shown, and what those are in full."""
+    """Return the texts with kernel names shortened for display, and the full names by id."""
     strings, slices = trace.strings, trace.slices
     blob, offsets = strings.blob, np.asarray(strings.offsets, np.int64)
     full_names = {}
@@ -76,16 +73,16 @@ def _with_kernel_names(trace: Trace) -> tuple[bytes, NDArray[np.int64], dict[int
     )
 
 
-def _in_page(slices: Slices, name: str, known: Column, origin_ns: int) -> NDArray[Any]:
+def _in_page(slices: Slices, name: str, properties: Column, origin_ns: int) -> NDArray[Any]:
     """Return a column as decode.js expects it: small and not negative, 0 where it has no value."""
     values: NDArray[Any] = getattr(slices, name)
-    if known.page_less:
-        values = getattr(slices, known.page_less) - values
-    elif known.role is Role.TIME:
+    if properties.page_less:
+        values = getattr(slices, properties.page_less) - values
+    elif properties.role is Role.TIME:
         values = values - origin_ns
-    elif known.role is Role.SLICE:
+    elif properties.role is Role.SLICE:
         values = np.where(values < 0, 0, np.arange(len(values), dtype=np.int64) - values)
-    elif known.absent == -1:
+    elif properties.absent == -1:
         values = values.astype(np.int64) + 1
     return values
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import flame_graph
+from stepscope.analysis.host.flame_merge import FlameGraph
 from stepscope.analysis.host.sampled_flame import sampled_flame_graph
 from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.tree import call_tree
+from stepscope.report.payload import Payload
 from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_texts
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.host.flame_merge import FlameGraph
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import SliceKind, Trace
 
 
 def add_flame(trace: Trace, payload: Payload) -> None:
@@ -34,16 +29,16 @@ def add_flame(trace: Trace, payload: Payload) -> None:
         _add(payload, "flame.samples", sampled_flame_graph(trace, steps=steps))
         views.append("samples")
     tree = call_tree(trace)
-    each = single_events(tree)
+    events = single_events(tree)
     stacks = stack_of_events(tree, by_calls=True)
     if stacks is not None:
-        _add(payload, "flame.stacks", flame_graph(tree, each, stacks, steps=steps))
+        _add(payload, "flame.stacks", flame_graph(tree, events, stacks, steps=steps))
         views.append("stacks")
     if (trace.slices.kind == SliceKind.MODULE).any():
-        # Modules are no events of the tables, but here they say where a call belongs.
+        # Tables do not count modules as events, but a flame graph shows them as callers.
         tree = call_tree(trace, modules=True)
-        each = single_events(tree)
-    _add(payload, "flame.calls", flame_graph(tree, each, steps=steps))
+        events = single_events(tree)
+    _add(payload, "flame.calls", flame_graph(tree, events, steps=steps))
     payload.add_value("flame.views", [*views, "calls"])
 
 

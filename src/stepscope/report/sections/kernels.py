@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
@@ -15,25 +17,16 @@ from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
 from stepscope.analysis.device.power import device_power
 from stepscope.analysis.device.queue import launch_queues
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.labels import Labels, name_labels
 from stepscope.analysis.sums import summed
-from stepscope.report.sections.calls import calls_of
+from stepscope.analysis.table import Table
+from stepscope.report.payload import Payload
+from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.report.tables import add_table, known_or_nan
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.table import Table
-    from stepscope.report.payload import Payload
-    from stepscope.report.sections.calls import Calls
-    from stepscope.trace.model import Float64, Int64, Trace
-
-    Columns = dict[str, Sequence[str] | NDArray[Any]]
+Columns = dict[str, Sequence[str] | NDArray[Any]]
 
 
 _POWER_NUMBERS = (
@@ -95,12 +88,12 @@ def _add_others(work: DeviceWork, payload: Payload) -> None:
 
 def _add_power(trace: Trace, payload: Payload) -> None:
     """Add ``power``: a row for each device whose power was recorded."""
-    found = device_power(trace)
-    if not found:
+    devices = device_power(trace)
+    if not devices:
         return
-    columns: Columns = {"device": [each.device for each in found]}
+    columns: Columns = {"device": [device.device for device in devices]}
     for name in _POWER_NUMBERS:
-        values = [getattr(each, name) for each in found]
+        values = [getattr(device, name) for device in devices]
         if any(value is not None for value in values):
             columns[name] = np.array([np.nan if v is None else float(v) for v in values])
     add_table(payload, "power", columns)
@@ -108,19 +101,19 @@ def _add_power(trace: Trace, payload: Payload) -> None:
 
 def _add_counters(trace: Trace, payload: Payload) -> None:
     """Add ``hardware``: a row for each hardware counter that was recorded."""
-    found = counter_means(trace)
-    if found:
+    counters = counter_means(trace)
+    if counters:
         columns: Columns = {
-            "device": [each.device for each in found],
-            "name": [each.name for each in found],
-            "mean": np.array([each.mean for each in found]),
-            "most": np.array([each.most for each in found]),
+            "device": [counter.device for counter in counters],
+            "name": [counter.name for counter in counters],
+            "mean": np.array([counter.mean for counter in counters]),
+            "most": np.array([counter.most for counter in counters]),
         }
         add_table(payload, "hardware", columns)
 
 
 def _known(table: Table) -> Columns:
-    """Return a table's columns, without those that the trace has no numbers for."""
+    """Return a table's columns, without those in which every number is unknown."""
     columns: Columns = {}
     for name, column in table.to_columns().items():
         if isinstance(column, np.ndarray):
@@ -137,20 +130,19 @@ def _rate(bytes_per_second: Float64) -> Float64:
 
 def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
     """Return a label per kernel for each grouping, from the operator or range that launched it."""
-    tree, found = calls.tree, calls.launches
-    if found is None or not len(found.work):
+    tree, launched = calls.tree, calls.launches
+    if launched is None or not len(launched.work):
         return {}
     event = np.full(len(tree.trace.slices), NO_SLICE, np.int64)
     event[slice(len(tree)) if tree.rows is None else tree.rows] = np.arange(len(tree))
     host = np.full(len(tree), NO_SLICE, np.int64)
-    host[found.work] = found.host
+    host[launched.work] = launched.host
     launching = host[event[work.rows[work.is_kernel]]]
     labels = {"operator": name_labels(tree), **calls.groupings}
     return {name: _labels_of(column, launching) for name, column in labels.items()}
 
 
 def _labels_of(column: Labels[str], event: Int64) -> Labels[str]:
-    """Return the labels of some events, the empty text for none."""
     codes = np.where(event == NO_SLICE, len(column.texts), column.codes[event])
     return Labels(codes.astype(np.uint32), [*column.texts, ""])
 
@@ -160,7 +152,7 @@ def _shown(names: Sequence[str]) -> list[str]:
 
 
 def _by(work: DeviceWork, grouping: str, labels: Labels[str], busy_ns: int) -> Columns:
-    """Sum kernels up by name and label, those with the longest total first."""
+    """Sum kernels by name and label, the longest total first."""
     rows, duration_ns = work.rows[work.is_kernel], work.duration_ns[work.is_kernel]
     names = work.names(rows)
     pair = names.codes.astype(np.int64) * len(labels.texts) + labels.codes

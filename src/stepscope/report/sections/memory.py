@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.memory.blocks import ALWAYS, NEVER
 from stepscope.analysis.memory.peak import peak_memory
-from stepscope.analysis.memory.sites import sites_of
+from stepscope.analysis.memory.sites import Sites, sites_of
 from stepscope.analysis.memory.timeline import (
     Category,
     MemoryTimeline,
@@ -16,15 +17,9 @@ from stepscope.analysis.memory.timeline import (
     memory_timeline,
 )
 from stepscope.analysis.memory.usage import default_device, devices, rows_of_device, with_memory
+from stepscope.report.payload import Payload
 from stepscope.report.sections.events import origin_of
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.memory.sites import Sites
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import NO_SLICE, Int64, Trace
 
 
 def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> None:
@@ -33,18 +28,18 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
     A block that was there before the recording starts at 0, one that was there after it ends
     beyond ``memory.end``. Rows of ``memory.sites`` say who asked for it.
     """
-    known = with_memory(trace)
-    timelines = _timelines(known) if device is None else [memory_timeline(known, device)]
+    with_usage = with_memory(trace)
+    timelines = _timelines(with_usage) if device is None else [memory_timeline(with_usage, device)]
     if not timelines:
         return
     start = origin_of(trace)
     end = max(timeline.end_ns for timeline in timelines) - start
     rows = np.concatenate([timeline.slice for timeline in timelines])
-    told = np.concatenate([timeline.stack for timeline in timelines])
-    sites = sites_of(trace, rows, told)  # of the trace that other sections ask of, too
+    stacks = np.concatenate([timeline.stack for timeline in timelines])
+    sites = sites_of(trace, rows, stacks)  # the other sections' trace, so that caches are shared
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
-    _add_told(payload, known, timelines, start)
+    _add_told(payload, with_usage, timelines, start)
     payload.add_value("memory.end", end)
     payload.add_value("memory.categories", [category.name.lower() for category in Category])
     first = 0
@@ -56,17 +51,16 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
 
 
 def _timelines(trace: Trace) -> list[MemoryTimeline]:
-    """Return those of all devices, the one that matters most first."""
     if not len(trace.memory):
         return []
     main = default_device(trace)
-    found = []
+    timelines = []
     for device in sorted(devices(trace), key=lambda name: (name != main, name)):
         try:
-            found.append(memory_timeline(trace, device))
-        except NoMemoryError:  # only events of no bytes
+            timelines.append(memory_timeline(trace, device))
+        except NoMemoryError:  # all events have 0 bytes
             continue
-    return found
+    return timelines
 
 
 def _add_blocks(
@@ -88,7 +82,7 @@ def _add_blocks(
     payload.add_column("memory.device", device[order])
     payload.add_column("memory.slice", payload.page_rows(slices[order]) - NO_SLICE)  # 0: unknown
     payload.add_column("memory.site", sites.of_slice[order])
-    # Blocks in the order of their ends, so that the page need not sort.
+    # The page would take long to sort blocks by their ends.
     by_end = np.argsort(ends[order], kind="stable")
     payload.add_column("memory.ended", by_end)
 
@@ -114,7 +108,7 @@ def _add_sites(payload: Payload, sites: Sites) -> None:
 def _add_told(
     payload: Payload, trace: Trace, timelines: Sequence[MemoryTimeline], start: int
 ) -> None:
-    """Add what the allocators held, in use or not, where they report it."""
+    """Add the bytes that allocators reserved, in use or not, where they report it."""
     memory = trace.memory
     parts = []
     for number, timeline in enumerate(timelines):
@@ -150,6 +144,6 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
 
 
 def _about(timeline: MemoryTimeline) -> dict[str, Any]:
-    """Return what the allocator held at the peak, what would lower it, and what is not known."""
-    found = peak_memory(timeline.trace, timeline.device)
-    return {} if found is None else found.to_json()
+    """Return what the allocator held at the peak, what would lower it, and what is unknown."""
+    peak = peak_memory(timeline.trace, timeline.device)
+    return {} if peak is None else peak.to_json()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.host.modules import module_table
+from stepscope.analysis.host.modules import ModuleTable, module_table
+from stepscope.report.payload import Payload
 from stepscope.report.sections.calls import calls_of
 from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_table
 from stepscope.text.modules import OUTSIDE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.host.modules import ModuleTable
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _NUMBERS = (
     "calls",
@@ -72,7 +67,7 @@ def _add(payload: Payload, name: str, table: ModuleTable) -> None:
 
 
 def _tree(table: ModuleTable) -> tuple[list[int], list[int]]:
-    """Return the rows with each below what it is in, and how deep it stands.
+    """Return the rows with children below their parents, and the depth of each.
 
     The table is in the order of first calls. A module may first be called from another place than
     where its name puts it, and a ModuleList, which nobody calls, has no row of its own.
@@ -97,18 +92,18 @@ def _tree(table: ModuleTable) -> tuple[list[int], list[int]]:
 
 
 def _labels(table: ModuleTable, order: list[int], depth: list[int]) -> list[str]:
-    """Return the names without what the rows around them say already."""
+    """Return the names without the prefix that the parent row shows."""
     labels, around = [], [""]
     for row, level in zip(order, depth, strict=True):
         name = table.name[row]
         del around[level + 1 :]
         labels.append(name.removeprefix(around[level]) if table.model[row] else OUTSIDE)
-        around.append(f"{name}." if level else "")  # a model's name is no part of the others'
+        around.append(f"{name}." if level else "")  # a model's name is no prefix
     return labels
 
 
 def _around(row_of: dict[tuple[str, str], int], model: str, name: str) -> int:
-    """Return the row of the nearest module around one, -1 for a model."""
+    """Return the row of the nearest enclosing module, -1 for a model."""
     while name:
         name = name.rpartition(".")[0]
         if (model, name) in row_of:

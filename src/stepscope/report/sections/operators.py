@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.distinct import distinct
+from stepscope.analysis.host.averages import Averages
 from stepscope.analysis.host.call_cells import CallCells
 from stepscope.analysis.host.waiting import waiting_texts
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.labels import Labels
-from stepscope.report.scopes import scopes_of
-from stepscope.report.sections.calls import calls_of
+from stepscope.report.payload import Payload
+from stepscope.report.sections.calls import Calls, calls_of
+from stepscope.report.sections.threads import host_threads, process_name
+from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_table
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.report.payload import Payload
-    from stepscope.report.scopes import Scope
-    from stepscope.report.sections.calls import Calls
-    from stepscope.trace.model import Int64, Trace
-
-    Columns = dict[str, Any]  # Labels, or NDArray of numbers
+Columns = dict[str, Any]  # Labels, or NDArray of numbers
 
 _KINDS = {
     SliceKind.OPERATOR: "operator",
@@ -37,14 +32,21 @@ _KINDS = {
     SliceKind.RUNTIME: "runtime call",
 }
 _KIND_WORDS = tuple(_KINDS.get(SliceKind(code), "other") for code in range(max(SliceKind) + 1))
-_ALWAYS = ("count", "self_cpu_ns")  # in every table, whatever they hold
+_ALWAYS = ("count", "self_cpu_ns")  # kept even if they are zero everywhere
 _BYTES = ("self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes")
+
+
+STEPS, RUN = "steps", "run"
+EVERYWHERE = ""
+
+MOST_THREADS = 40
+"""Nobody picks one of more, and each adds rows to every table: the busiest are there."""
 
 
 def add_operators(trace: Trace, payload: Payload) -> None:
     """Add a table per grouping: ``operators.name``, and ``.shapes``, ``.stack``, ``.module``.
 
-    It holds the rows of all scopes, one after the other; ``scope`` says of which each row is.
+    It has the rows of all scopes; the column ``scope`` tells them apart.
     """
     calls, scopes = calls_of(trace), scopes_of(trace)
     payload.add_value("operators.groupings", ["name", *calls.groupings])
@@ -52,8 +54,8 @@ def add_operators(trace: Trace, payload: Payload) -> None:
     of_scope: list[_Scoped] = []
     groupings: dict[str, Labels[str] | None] = {"name": None, **calls.groupings}
     for grouping, by in groupings.items():
-        each = calls.each if by is None else _told_apart(calls.each, by)
-        cells = {when: CallCells(each, calls.tree, within) for when, within in times.items()}
+        events = calls.each if by is None else _told_apart(calls.each, by)
+        cells = {when: CallCells(events, calls.tree, within) for when, within in times.items()}
         of_scope = of_scope or [_Scoped(calls, scope, cells[scope.when]) for scope in scopes]
         tables = [scoped.columns(cells[scoped.scope.when], grouping, by) for scoped in of_scope]
         add_table(payload, f"operators.{grouping}", _stacked(tables))
@@ -61,7 +63,7 @@ def add_operators(trace: Trace, payload: Payload) -> None:
 
 
 class _Scoped:
-    """What a scope's shares are of, and its tables."""
+    """The tables of one scope, and the totals that its shares refer to."""
 
     def __init__(self, calls: Calls, scope: Scope, by_name: CallCells) -> None:
         self.scope = scope
@@ -72,16 +74,15 @@ class _Scoped:
         self._running_ns = int(rows.self_cpu_ns[~waits].sum())
         self._on_devices = bool(calls.each.is_device.any())
         launched_ns = int(rows.self_device_ns[~rows.is_device].sum())
-        # Work whose launch is not known counts for all threads together only.
+        # Work without a known launch counts only for all threads together.
         self._device_ns = max(launched_ns, rows.total_self_device_ns)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the scope is, and what its shares are of."""
         totals = {"self_cpu_ns": self._running_ns, "self_device_ns": self._device_ns}
         return self.scope.to_json() | totals
 
     def columns(self, cells: CallCells, grouping: str, by: Labels[str] | None) -> Columns:
-        """Return the table by name, or by name and one more label."""
+        """Return the table by name, or by name and a label."""
         rows, called_ns = cells.grouped(self.scope.tracks)
         on_host = np.flatnonzero(~rows.is_device)
         first = rows.first[on_host]
@@ -95,7 +96,7 @@ class _Scoped:
         return columns | {name: column[on_host] for name, column in numbers.items()}
 
     def _numbers(self, rows: Averages, called_ns: Int64) -> dict[str, NDArray[Any]]:
-        """Return the columns of numbers; what ran on devices has a page of its own."""
+        """Return the columns of numbers; work on devices has a page of its own."""
         waits = waiting_texts(rows.key.texts)[rows.key.codes]
         running_ns = np.where(waits, 0, rows.self_cpu_ns)
         numbers: dict[str, NDArray[Any] | None] = {
@@ -115,7 +116,7 @@ class _Scoped:
 
 
 def _stacked(parts: Sequence[Columns]) -> Columns:
-    """Put tables one below the other, without the columns that nothing is in.
+    """Concatenate tables, without the columns that are zero everywhere.
 
     The texts of a column are the same in all of them.
     """
@@ -136,9 +137,45 @@ def _stacked(parts: Sequence[Columns]) -> Columns:
     return table
 
 
-def _told_apart(each: Averages, by: Labels[str]) -> Averages:
-    """Give events a key of their own for each pair of a name and a label."""
-    pair = each.key.codes.astype(np.int64) * len(by.texts) + by.codes
+def _told_apart(events: Averages, by: Labels[str]) -> Averages:
+    """Give each pair of a name and a label a key of its own."""
+    pair = events.key.codes.astype(np.int64) * len(by.texts) + by.codes
     pairs, codes = distinct(pair)
-    names = [each.key.texts[code // len(by.texts)] for code in pairs.tolist()]
-    return replace(each, key=Labels(codes.astype(np.uint32), names))
+    names = [events.key.texts[code // len(by.texts)] for code in pairs.tolist()]
+    return replace(events, key=Labels(codes.astype(np.uint32), names))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    when: str  # STEPS or RUN
+    where: str  # EVERYWHERE, ``process 10``, or the number of a track
+    within: Intervals | None  # None: all the time
+    tracks: tuple[int, ...] | None  # None: all threads
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the page looks up a scope by."""
+        return {"when": self.when, "where": self.where}
+
+
+def scopes_of(trace: Trace) -> list[Scope]:
+    """Return the scopes of a trace; the first one is shown first."""
+    steps = steady_time(trace)
+    times = [(STEPS, steps), (RUN, None)] if steps is not None else [(RUN, None)]
+    places: list[tuple[str, tuple[int, ...] | None]] = [(EVERYWHERE, None)]
+    threads = host_threads(trace)
+    processes: dict[str, list[int]] = {}
+    for track in threads:
+        processes.setdefault(process_name(trace.tracks[track]), []).append(track)
+    if len(processes) > 1:
+        places += [(name, tuple(tracks)) for name, tracks in processes.items()]
+    if len(threads) > 1:
+        busiest = set(_busiest(trace, threads))
+        places += [(str(track), (track,)) for track in threads if track in busiest]
+    return [
+        Scope(when, where, within, tracks) for when, within in times for where, tracks in places
+    ]
+
+
+def _busiest(trace: Trace, threads: list[int]) -> list[int]:
+    count = np.bincount(trace.slices.track, minlength=len(trace.tracks))
+    return sorted(threads, key=lambda track: -int(count[track]))[:MOST_THREADS]

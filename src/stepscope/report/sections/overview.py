@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.answer import answer
+from stepscope.analysis.findings import Finding
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import WAITS, Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.report.overview import metadata_of, overview_of, source_of
+from stepscope.report.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.steady import opening
+from stepscope.trace.model import Bool, Int64, Trace
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings import Finding
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Bool, Int64, Trace
-
-_MOMENTS = ("from", "to", "at")  # of a finding's evidence, on the trace's clock
-# By which the page colours causes; all that is waiting looks alike.
+_MOMENTS = ("from", "to", "at")  # keys of a finding's evidence that are times on the trace's clock
+# The page's colours of causes; all waiting has one colour.
 _CAUSE_IDS = {cause.words: "waiting" if cause in WAITS else cause.name.lower() for cause in Cause}
 _FEWEST_TO_COMPARE = 4
-_SLOW = 1.25  # times the median, and ...
-_SPREADS = 4.0  # ... that many times the usual distance from it above it
+_SLOW = 1.25  # a slow step takes this many times the median, and ...
+_SPREADS = 4.0  # ... exceeds it by this many median deviations
 
 
 def add_overview(trace: Trace, payload: Payload) -> None:
-    """Add facts, the steps' parts, and which steps are slow."""
     info, origin_ns = trace.info, origin_of(trace)
-    told: dict[str, Any] = asdict(overview_of(trace))
-    for peak in told["peaks"]:
+    values: dict[str, Any] = asdict(overview_of(trace))
+    for peak in values["peaks"]:
         peak["time_ns"] -= origin_ns
-    payload.add_value("overview", told)
+    payload.add_value("overview", values)
     payload.add_value("overview.source", source_of(trace))
     payload.add_value("overview.metadata", metadata_of(trace))
     payload.add_value("overview.losses", asdict(info.losses) if info.losses.events else None)
@@ -49,12 +46,12 @@ def add_overview(trace: Trace, payload: Payload) -> None:
 
 def _add_answer(trace: Trace, payload: Payload, origin_ns: int) -> None:
     """Add the verdict, where a step goes, the lines that cost most, start-up and the findings."""
-    found = answer(trace)
-    told = found.to_json()
-    for row in told["where"]:
+    its_answer = answer(trace)
+    values = its_answer.to_json()
+    for row in values["where"]:
         row["id"] = _CAUSE_IDS.get(row["what"], "other")
-    payload.add_value("answer", told | {"findings": None})
-    payload.add_value("findings", [_finding(each, origin_ns) for each in found.findings])
+    payload.add_value("answer", values | {"findings": None})
+    payload.add_value("findings", [_finding(finding, origin_ns) for finding in its_answer.findings])
 
 
 def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
@@ -69,7 +66,7 @@ def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
 
 
 def slow_steps(duration_ns: Int64, is_whole: Bool) -> Bool:
-    """Tell which steps took much longer than most: beyond their usual spread, and by a quarter."""
+    """Return which steps took a quarter longer than the median, and more than the usual spread."""
     slow = np.zeros(len(duration_ns), np.bool_)
     if is_whole.sum() >= _FEWEST_TO_COMPARE:
         median = float(np.median(duration_ns[is_whole]))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.roofline import model_of_trace, peaks_of_trace, roofline
 from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.report.payload import Payload
 from stepscope.report.tables import add_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Float64, Trace
+from stepscope.trace.model import Float64, Trace
 
 
 def add_roofline(trace: Trace, payload: Payload) -> None:
@@ -30,7 +25,7 @@ def add_roofline(trace: Trace, payload: Payload) -> None:
         "model": model_of_trace(trace, work),
         "source": peaks.source if peaks else "",
         "bytes_per_second": peaks.bytes_per_second if peaks else 0,
-        # A type has the roof of its own name: that of float16 is bfloat16's, too.
+        # Types may share a roof: that of float16 is bfloat16's, too.
         "roofs": {kind: peaks.flops_in(kind) for kind in dict.fromkeys(rows.dtype)}
         if peaks
         else {},

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
 from stepscope.analysis.host.sampled_lines import SampledLines, sampled_lines
 from stepscope.analysis.host.source_files import SourceFiles
-from stepscope.analysis.host.source_lines import source_lines
+from stepscope.analysis.host.source_lines import SourceLines, source_lines
+from stepscope.report.payload import Payload
 from stepscope.report.steady import steady_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stepscope.analysis.host.source_lines import SourceLines
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, Trace
 
 _MOST_FILES = 50
 
@@ -24,10 +19,9 @@ _MOST_FILES = 50
 def add_source(trace: Trace, payload: Payload) -> None:
     """Add the lines that cost something, by file and line, and the files that are here.
 
-    Times are those of samples where there are any: they tell which line ran. Device time, memory
-    and operators come from the events. A trace may come from another machine; of files that are
-    not here, or outside of the payload's folders, only the lines' numbers are known. No text is
-    added where the payload is to be without code.
+    Times come from samples if there are any, since those know the line. Device time, memory and
+    operators come from events. A file that is not on this machine, or not in the payload's folders,
+    has line numbers only. A payload without code gets no text.
     """
     finder = SourceFiles(trace, payload.code_from)
     sampled = sampled_lines(trace, finder.is_own)
@@ -67,7 +61,7 @@ class _Lines:
         self._row_of = {(p.file, p.line): row for row, p in enumerate(self.places)}
 
     def add_to(self, payload: Payload, in_steps: SampledLines | None) -> None:
-        """Add the lines' columns, and the operators of each line."""
+        """Add the columns of lines, and the operators of each line."""
         number = {file: i for i, file in enumerate(self.files)}
         payload.add_column("source.file", np.array([number[place.file] for place in self.places]))
         payload.add_column("source.line", np.array([place.line for place in self.places]))
@@ -81,7 +75,7 @@ class _Lines:
             self._add_events(payload, self._called)
 
     def hottest(self) -> list[str]:
-        """Return the files, those with the most time of their own first."""
+        """Return the files, those with the most self time first."""
         time_ns = dict.fromkeys(self.files, 0)
         for lines in (self._sampled or self._called,):
             assert lines is not None
@@ -135,7 +129,7 @@ class _Lines:
 
 
 def _texts(finder: SourceFiles, files: Iterable[str]) -> dict[str, str]:
-    """Return the text of the first files that can be found and are of a size to be read."""
+    """Return the text of the first files that exist and are small enough."""
     texts: dict[str, str] = {}
     for file in files:
         if len(texts) == _MOST_FILES:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.host.waiting import helper_tracks, waiting_tracks
-
-if TYPE_CHECKING:
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace, Track
+from stepscope.report.payload import Payload
+from stepscope.trace.model import Trace, Track
 
 _LAST = 1 << 62
 
 
 def host_threads(trace: Trace) -> list[int]:
-    """Return the tracks that are threads of the host and did something, as they are shown."""
+    """Return the tracks of host threads that did something, in display order."""
     on_device = trace.slices.on_device
     used = np.union1d(trace.slices.track[~on_device], trace.samples.track)
     streams = np.setdiff1d(trace.slices.track[on_device], trace.slices.track[~on_device])
@@ -25,10 +21,10 @@ def host_threads(trace: Trace) -> list[int]:
 
 
 def add_threads(trace: Trace, payload: Payload) -> None:
-    """Add ``threads``: the track, process and name of each, and what is special about it.
+    """Add ``threads``: the track, process and name of each, and whether it waits or helps.
 
-    Those that only wait, and helpers: threads of libraries, such as OpenMP's, that run no Python.
-    They work for a thread that waits for them, so that their time is that one's already.
+    A helper is a library's thread without Python, such as OpenMP's. The thread that waits for it
+    already shows its time.
     """
     waits, helps = waiting_tracks(trace), helper_tracks(trace)
     payload.add_value(
@@ -47,7 +43,7 @@ def add_threads(trace: Trace, payload: Payload) -> None:
 
 
 def process_name(track: Track, on_host: bool = True) -> str:
-    """Return what to call a track's process, or its device."""
+    """Return the display name of a track's process or device."""
     if on_host:
         is_number = track.pid.lstrip("-").isdecimal()
         return f"{track.process_name or ('process' if is_number else '')} {track.pid}".strip()
@@ -55,14 +51,14 @@ def process_name(track: Track, on_host: bool = True) -> str:
 
 
 def thread_name(track: Track, on_host: bool = True) -> str:
-    """Return what to call a track's thread, or its stream."""
+    """Return the display name of a track's thread or stream."""
     word = "thread" if on_host else "stream"
-    told = track.tid.lower().startswith(word)  # "stream 7" is what early Kinetos wrote for 7
-    return track.thread_name.strip() or (track.tid if told else f"{word} {track.tid}")
+    is_named = track.tid.lower().startswith(word)  # early Kinetos wrote "stream 7" for 7
+    return track.thread_name.strip() or (track.tid if is_named else f"{word} {track.tid}")
 
 
 def place_of(trace: Trace, row: int, on_host: bool = True) -> tuple[bool, int, str, int, int, int]:
-    """Return where a track stands: as its file asks, else by number, words at the end.
+    """Return a sort key: the order that the file asks for, then numbers, then words.
 
     Devices stand above: there are few, and threads with Python's frames fill more than a screen.
     """

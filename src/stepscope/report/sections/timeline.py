@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.device.counters import device_counters
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.flows import forward_backward
 from stepscope.analysis.host.lanes import lanes
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events
 from stepscope.analysis.sums import summed
-from stepscope.report.sections.counters import add_counters
+from stepscope.report.payload import Payload
+from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.keys import (
     BYTES,
@@ -22,14 +24,10 @@ from stepscope.trace.keys import (
     OWN_PARAMETERS,
     PARAMETERS,
 )
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Int32, Int64, Trace
 from stepscope.units import count_text
 
-if TYPE_CHECKING:
-    from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int32, Int64, Trace
-
-# The integer arguments worth a line in a slice's details.
+# The integer arguments in a slice's details.
 _SHOWN = (
     BYTES,
     PARAMETERS,
@@ -43,13 +41,12 @@ _SHOWN = (
 
 
 def add_timeline(trace: Trace, payload: Payload) -> None:
-    """Add the rows in the order to show them, backward's flows, and arguments that are numbers."""
     lane = lanes(trace)
     shift = lane - trace.slices.depth
     if shift.any():
         payload.add_column("timeline.shift", shift)
     groups = _groups(trace, lane)
-    add_counters(trace, payload, groups)
+    _add_counters(trace, payload, groups)
     payload.add_value("timeline.groups", groups)
     forward, backward = forward_backward(trace)
     payload.add_column("flows.backward", backward, ascending=True)
@@ -64,7 +61,7 @@ def add_timeline(trace: Trace, payload: Payload) -> None:
 
 
 def _add_costs(trace: Trace, payload: Payload) -> None:
-    """Add the operations, and the bytes that each slice itself allocated and freed."""
+    """Add the floating-point operations of each slice, and the bytes it allocated and freed."""
     memory = memory_events(trace)
     sizes = memory.size[memory.slice != NO_SLICE]
     holders = memory.slice[memory.slice != NO_SLICE]
@@ -87,7 +84,7 @@ def _add_costs(trace: Trace, payload: Payload) -> None:
 def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
     """Return the processes and devices that have slices, with their threads and streams.
 
-    Threads of a process that only wait are a group of their own, behind all others, and folded.
+    Waiting threads of a process form a folded group of their own, after all others.
     """
     highest = int(lane.max(initial=0)) + 1
     places = trace.slices.track.astype(np.int64) * highest + lane
@@ -111,8 +108,25 @@ def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
 
 
 def _device_tracks(trace: Trace) -> set[int]:
-    """Return the tracks with device work, and those that have the same device's name."""
+    """Return the tracks with device work, and others of the same devices."""
     on_device = trace.slices.on_device
-    found = set(np.unique(trace.slices.track[on_device]).tolist())
-    named = {trace.tracks[row].process_label for row in found} - {"", "CPU"}
-    return found | {row for row, track in enumerate(trace.tracks) if track.process_label in named}
+    with_work = set(np.unique(trace.slices.track[on_device]).tolist())
+    named = {trace.tracks[row].process_label for row in with_work} - {"", "CPU"}
+    return with_work | {
+        row for row, track in enumerate(trace.tracks) if track.process_label in named
+    }
+
+
+def _add_counters(trace: Trace, payload: Payload, groups: list[dict[str, Any]]) -> None:
+    """Add the counters of devices; a device without a group of rows gets one."""
+    begin_ns = origin_of(trace)
+    shown: list[dict[str, str]] = []
+    for counter in device_counters(trace):
+        name = process_name(trace.tracks[counter.track], on_host=False)
+        if all(group["name"] != name for group in groups):
+            groups.insert(0, {"name": name, "tracks": []})
+        at = f"counters.{len(shown)}"
+        payload.add_column(f"{at}.time", counter.time_ns - begin_ns, ascending=True)
+        payload.add_column(f"{at}.value", counter.values)
+        shown.append({"name": counter.name, "unit": counter.unit, "group": name})
+    payload.add_value("timeline.counters", shown)

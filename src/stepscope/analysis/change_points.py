@@ -12,17 +12,13 @@ a service along, or are no longer kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.trace.model import Float64
-
+from stepscope.trace.model import Float64
 
 ALPHA = 0.05
 """How often a series without a change may have one."""

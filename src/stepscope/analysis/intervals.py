@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope import _native
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int64
+from stepscope.trace.model import Int64
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.tree import distinct_ids
+from stepscope.analysis.tree import CallTree, distinct_ids
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import UInt32
-    from stepscope.trace.strings import Strings
+from stepscope.trace.model import UInt32
+from stepscope.trace.strings import Strings
 
 _Text = TypeVar("_Text")
 _STEP_PREFIX = "ProfilerStep#"

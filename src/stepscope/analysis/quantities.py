@@ -16,8 +16,8 @@ synchronisations
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,12 +41,7 @@ from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from stepscope.trace.model import Int64, Trace, UInt32
+from stepscope.trace.model import NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 
 MOST_ROWS = 200
 """Rows that are kept of a quantity, the largest: enough to find the one that grew."""

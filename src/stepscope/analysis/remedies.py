@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from stepscope.registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class Remedy(Enum):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.labels import Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import polars
-    from numpy.typing import NDArray
 
-    Columns = dict[str, Sequence[Any] | NDArray[Any]]
+Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 
 class Table:

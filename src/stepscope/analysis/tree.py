@@ -7,25 +7,30 @@ changes parents and hence self times; the Trace itself keeps every slice.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around, summed
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64, Trace, UInt8, UInt32
-    from stepscope.trace.strings import Strings
-
+from stepscope.trace.model import (
+    DEVICE_KINDS,
+    NO_PARENT,
+    Bool,
+    Int32,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt8,
+    UInt32,
+)
+from stepscope.trace.strings import Strings
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

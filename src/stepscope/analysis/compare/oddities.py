@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.steps.steps import MOST_WARM_UP
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Float64
-
+from stepscope.trace.model import Float64
 
 WARM_FACTOR = 1.2
 """A first step longer than the usual one by this is still warming up."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from stepscope.analysis.compare.model import Quantity
+from stepscope.analysis.compare.side import Side
 from stepscope.analysis.memory.blocks import blocks_of_device
 from stepscope.analysis.memory.totals import totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from stepscope.analysis.compare.side import Side
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import SliceKind, Trace
 
 _SYNCHRONIZE = ("Synchronize", "synchronize")
 

@@ -7,22 +7,18 @@ All amounts are whole ns and add up to it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from stepscope.analysis.compare.gaps import GapLines, gap_lines
-from stepscope.analysis.compare.moments import moments, windows
+from stepscope.analysis.compare.moments import Moments, Windows, moments, windows
 from stepscope.analysis.compare.sorting import Sorting, sorting
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.sums import summed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from stepscope.analysis.compare.moments import Moments, Windows
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, Trace
 
 FEWEST_STEPS = 8
 """Of fewer steps all count."""

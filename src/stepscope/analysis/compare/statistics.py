@@ -10,12 +10,14 @@ Everything is deterministic: the same samples and seed give the same answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import comb, log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.oddities import oddities, warm_up
@@ -29,14 +31,7 @@ from stepscope.analysis.compare.resampling import (
     t_test,
 )
 from stepscope.analysis.compare.student import two_sided_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from stepscope.trace.model import Float64
-
+from stepscope.trace.model import Float64
 
 ALPHA = 0.01
 """How often an unchanged program may be called changed."""

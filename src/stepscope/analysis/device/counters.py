@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import Float64, Int64, Trace
 
 # What the counters are called, and the numbers in them.
 POWER_CATEGORY = "gpu_power"

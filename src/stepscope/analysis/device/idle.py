@@ -32,27 +32,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.host.event_types import event_types
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels
-from stepscope.analysis.table import Table
+from stepscope.analysis.table import Columns, Table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.table import Columns
-    from stepscope.trace.model import Int64, Trace
-
+from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
 LONGEST_AFTER_SYNC_NS = 1_000_000
 """Launching again takes the host tens of µs; what takes longer may be work of its own."""

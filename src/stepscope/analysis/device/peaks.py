@@ -8,11 +8,8 @@ name counts.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FLOAT64, FLOAT32, TF32, FLOAT16, FLOAT8 = "float64", "float32", "tf32", "float16", "float8"
 """The types that devices tell apart."""

@@ -7,7 +7,7 @@ it does not, or its counter moved too seldom to tell, it is what the power adds 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,16 +30,14 @@ from stepscope.analysis.device.counters import (
     SM_MHZ,
     TEMPERATURE,
     UTILISATION,
+    Readings,
     counted_time,
     mean_over,
     readings_of,
 )
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.counters import Readings
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import Float64, Int64, Trace
 
 MIN_MOVES = 20
 """How often the device's energy counter must have moved for its ends to be known to a few %."""

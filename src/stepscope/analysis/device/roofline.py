@@ -10,16 +10,15 @@ them in a cache, and is at its roof.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.math import device_model
 from stepscope.analysis.device.measured import best_peaks
-from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, peaks_of
+from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, Peaks, peaks_of
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.traffic import CallInputs, bytes_of, inputs_of
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.shared import shared
@@ -28,13 +27,7 @@ from stepscope.analysis.sums import around, summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.peaks import Peaks
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Bool, Float64, Int64, Trace
-
+from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
 REACHABLE = 0.8
 """Of the roof: what good kernels reach."""

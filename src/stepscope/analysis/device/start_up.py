@@ -10,24 +10,16 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason, idle_gaps
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.intervals import union
+from stepscope.analysis.device.idle import IdleGaps, IdleReason, idle_gaps
+from stepscope.analysis.device.work import DeviceWork, device_work
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.phases import compilations
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SLICE, PRODUCER, SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.idle import IdleGaps
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Bool, Int64, Trace
-
+from stepscope.trace.model import NO_SLICE, PRODUCER, Bool, Int64, SliceKind, Trace
 
 MIN_FIRST_USE_NS = 500_000
 """Loading a module of kernels, when one of them is first used: it happens once."""

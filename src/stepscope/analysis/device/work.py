@@ -18,7 +18,6 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,19 +28,14 @@ from stepscope.analysis.device.launches import (
     launching_calls,
 )
 from stepscope.analysis.distinct import distinct, distinct_pairs
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.keys import COLLECTIVE
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace, Track, UInt8
 from stepscope.trace.xla import NO_NUMBER, device_number, stream_number
-
-if TYPE_CHECKING:
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Bool, Int64, Trace, Track, UInt8
-
 
 _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|rocshmem|deep_?ep|::ep::(inter|intra)node|cross_device_reduce|sendrecv"

@@ -6,7 +6,6 @@ Adding a module of detectors takes one line here; other packages use ``DETECTORS
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.findings import (  # noqa: F401  importing them registers what they find
     allocations,
@@ -34,12 +33,9 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
 from stepscope.analysis.findings.spots import line_words, place_words
-from stepscope.analysis.steps.undisturbed import undisturbed
-
-if TYPE_CHECKING:
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.steps.undisturbed import Undisturbed
-    from stepscope.trace.model import Trace
+from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.steps.undisturbed import Undisturbed, undisturbed
+from stepscope.trace.model import Trace
 
 CHANGES_RESULTS = 0.75
 """What a saving counts that somebody has to check the accuracy for."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.launched import lines_of_operators
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, saving, share_words, source_line
@@ -14,14 +12,10 @@ from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps import compilation
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.ledger import ledger_with_startup
+from stepscope.analysis.steps.ledger import Ledger, ledger_with_startup
+from stepscope.trace.model import Bool
 from stepscope.trace.names import COMPILED_BACKWARD, GRAPH_BREAK
 from stepscope.units import count_text, duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Bool
 
 MIN_RECOMPILATIONS = 1
 """A second compilation means that a region met inputs that the first one does not cover."""

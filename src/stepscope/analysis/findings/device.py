@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.allocations import gaps_for_memory
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.host_waits import host_waits
 from stepscope.analysis.findings.launched import device_finding, launching_lines
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Bool, Int64
 from stepscope.units import count_text, duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Bool, Int64
-
 
 MIN_IDLE_SHARE = 0.20
 """Some idle time at the edges of steps is usual; a fifth of the device's time is worth a look."""

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.advice import advise, frameworks_of
-from stepscope.analysis.device.idle import IdleReason, idle_gaps
+from stepscope.analysis.device.idle import IdleGaps, IdleReason, idle_gaps
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.start_up import StartUp
 from stepscope.analysis.device.steps import device_steps
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
-from stepscope.analysis.intervals import union
-from stepscope.analysis.steps.breakdown import device_parts, run_parts, step_breakdown
-from stepscope.analysis.steps.ledger import ledger
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.intervals import Intervals, union
+from stepscope.analysis.remedies import Remedy
+from stepscope.analysis.steps.breakdown import (
+    StepBreakdown,
+    device_parts,
+    run_parts,
+    step_breakdown,
+)
+from stepscope.analysis.steps.ledger import Ledger, ledger
+from stepscope.analysis.steps.parts import Int8, Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.sums import around, inside
 from stepscope.analysis.tree import rows_named
-from stepscope.trace.model import NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stepscope.analysis.device.idle import IdleGaps
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.remedies import Remedy
-    from stepscope.analysis.steps.breakdown import StepBreakdown
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.analysis.steps.parts import Int8
-    from stepscope.trace.model import Bool, Float64, Int64, Trace
-
+from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
 FAR_AHEAD = 0.25
 """Share of the steps' time that devices work on after the last of them has ended on the host."""

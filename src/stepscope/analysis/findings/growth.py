@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, finding_at
 from stepscope.analysis.findings.trends import MIN_STEPS, rank_correlation, thirds
 from stepscope.analysis.host.keeping import adds_up, keeping_path
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.keys import BYTES
+from stepscope.trace.model import Float64, Int64
 from stepscope.trace.names import RESIDENT_MEMORY
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Float64, Int64
+Path = tuple[Place, ...]
 
-    Path = tuple[Place, ...]
 
 MIN_BYTES, MIN_SHARE, MIN_RANK = 16 << 20, 0.03, 0.9
 """Growth of resident memory between the first and the last third of the steps: libraries alone

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around
 from stepscope.analysis.tree import framework_operators
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Bool, Int64
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind
 
 
 class HostWaits:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import device_finding, launching_lines
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.tree import ids_where
 from stepscope.units import count_text, duration_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-
 
 MIN_PRODUCTS_SHARE = 0.10
 """Share of the device's busy time in products that a smaller type does many times faster."""

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
 from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, any_in
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import RUNNING_STATES
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
 
 MIN_SHARE = 0.10
 """A healthy loader prepares the next batch while the step runs: the wait should be negligible."""

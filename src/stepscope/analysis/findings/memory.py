@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from stepscope.analysis.findings.allocations import allocator_setting
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.memory.timeline import memory_timeline
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
+from stepscope.trace.model import Trace
 from stepscope.units import size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Trace
 
 NEAR_LIMIT = 0.90
 """The driver, libraries and other programs need memory too: the last tenth is soon gone."""

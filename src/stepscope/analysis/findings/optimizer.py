@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.findings.tiny import CALL_SHARE, TINY_NS
@@ -15,13 +14,9 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.sums import around
 from stepscope.analysis.tree import outermost
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Int64, SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Int64
 
 MIN_OPERATORS = 50
 """A fused or foreach optimizer needs a handful of operators per step, whatever the model size."""

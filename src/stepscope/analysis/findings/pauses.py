@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
-from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.findings.spots import Spot, hot_spot
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.trace.model import Int64
 from stepscope.trace.names import COLLECTION
 from stepscope.units import count_text, duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.spots import Spot
-    from stepscope.trace.model import Int64
 
 MIN_PAUSE_SHARE = 0.01
 """A training step creates little garbage: a hundredth of its time is much for collecting it."""

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
-from stepscope.trace.model import NO_SLICE, NO_STACK
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Bool
-
+from stepscope.trace.model import NO_SLICE, NO_STACK, Bool
 
 MIN_THREADS = 1.5
 """Threads for each core; a pool that is a little larger than the machine does no harm."""

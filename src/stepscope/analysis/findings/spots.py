@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES
+from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.unit import unit_words
+from stepscope.trace.model import Bool, Int64, Trace
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Bool, Int64, Trace
-
-    Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
 MOST = 0.6
 """What a callee must have of its caller's time to be the one to name."""

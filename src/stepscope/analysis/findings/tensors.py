@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS, Severity
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
     Spot,
@@ -21,25 +21,18 @@ from stepscope.analysis.findings.spots import (
     tenths,
 )
 from stepscope.analysis.host.backward import backward_functions, forward_operators, in_graph
-from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.landmarks import Names, landmarks
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import any_in, any_of, last_name
 from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.analysis.tree import ids_where, outermost
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.host.landmarks import Names
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Bool, Int64
-
 
 MIN_READS_SHARE = 0.05
 """Of a step; reading a loss now and then takes less."""

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.device.power import DevicePower, device_power
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
 
 MIN_HELD = 0.25
 """Share of the steps in which clocks are held down; short dips at a peak of power are usual."""

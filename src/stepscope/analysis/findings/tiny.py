@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.gradients import spot_without_gradient
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.backward import backward_functions, forward_operators
@@ -20,14 +19,8 @@ from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import framework_operators, outermost
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.units import count_text, duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Bool, Int64, Trace
-
 
 TINY_NS = 20_000
 """Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""

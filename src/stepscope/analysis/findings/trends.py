@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
+from stepscope.trace.model import Float64, Int64, SliceFlags, SliceKind, ThreadState
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Float64, Int64
-
 
 MIN_STEPS = 12
 """With fewer there is no telling a trend from chance."""

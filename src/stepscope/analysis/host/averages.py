@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import launches
+from stepscope.analysis.device.launches import Launches, launches
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, name_labels, overload_labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.sums import summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import CallTree, call_tree
-from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
+from stepscope.trace.model import (
+    NO_PARENT,
+    Bool,
+    Float64,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt32,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import polars
-    from numpy.typing import NDArray
 
-    from stepscope.analysis.device.launches import Launches
-    from stepscope.trace.model import Bool, Float64, Int64, Trace, UInt32
+Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
-    Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
 

@@ -6,22 +6,17 @@ up the cells that are asked for: those of a thread, or all that do not wait.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import levels
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64, UInt8
-
+from stepscope.trace.model import Bool, Int32, Int64, UInt8
 
 OTHERS = "(others)"
 ROOT = 0

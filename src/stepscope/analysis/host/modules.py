@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +13,17 @@ from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.counted import own_within
 from stepscope.analysis.host.module_calls import module_calls, module_of_slices
 from stepscope.analysis.host.module_groups import ModuleGroups
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.sums import summed
-from stepscope.analysis.table import Table
+from stepscope.analysis.table import Columns, Table
 from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.registry import Registry
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, Int64, SliceFlags, SliceKind, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas
-
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.table import Columns
-    from stepscope.trace.model import Int64, Trace
 
 __all__ = ["NOTEBOOK", "ModuleTable", "module_of_slices", "module_table"]
 

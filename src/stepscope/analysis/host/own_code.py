@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_lines import LAUNCHER, is_own_file
+from stepscope.analysis.host.own_lines import LAUNCHER, Place, is_own_file
 from stepscope.analysis.shared import shared
-
-if TYPE_CHECKING:
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 OWN = ""
 

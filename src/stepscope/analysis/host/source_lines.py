@@ -9,8 +9,9 @@ that only wait are left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
+    IsOwn,
     Place,
     innermost_lines,
     is_own_file,
@@ -32,13 +34,16 @@ from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import call_tree, distinct_ids
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceFlags, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stepscope.analysis.host.own_lines import IsOwn
-    from stepscope.trace.model import Bool, Int64, Trace, UInt32
+from stepscope.trace.model import (
+    NO_PARENT,
+    NO_SLICE,
+    Bool,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt32,
+)
 
 SOMEWHERE = 0
 """The line of a module's own code in a trace that tells where functions begin: not the first."""

@@ -21,31 +21,29 @@ fragmentation
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.advice import advise
 from stepscope.analysis.memory.blocks import ALWAYS, NO_ROW
-from stepscope.analysis.memory.sites import sites_of
-from stepscope.analysis.memory.timeline import Category, NoMemoryError, memory_timeline
+from stepscope.analysis.memory.sites import Sites, sites_of
+from stepscope.analysis.memory.timeline import (
+    Category,
+    MemoryTimeline,
+    NoMemoryError,
+    memory_timeline,
+)
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 from stepscope.trace.names import OPTIMIZER_STEP
 from stepscope.units import size_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.memory.sites import Sites
-    from stepscope.analysis.memory.timeline import MemoryTimeline
-    from stepscope.trace.model import Bool, Int64, Trace
-
 
 MIN_SAVING = 0.02
 """Of the peak: what would save less is not worth a line."""

@@ -10,33 +10,24 @@ they share the time: at each moment all of them alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, sampled_stacks
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, SampledStack, sampled_stacks
 from stepscope.analysis.host.source_files import SourceFiles
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
-from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_moments
+from stepscope.analysis.steps.parts import GLUE_NS, Int8, Part, host_parts, thread_moments
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import SliceKind, ThreadState
+from stepscope.trace.model import Bool, Float64, Int64, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stepscope.analysis.host.sampled_stacks import SampledStack
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.steps.parts import Int8
-    from stepscope.trace.model import Bool, Float64, Int64, Trace
-
 
 FEWEST_SAMPLES = 20
 """Fewer samples of a part say too little to be scaled to its exact time."""

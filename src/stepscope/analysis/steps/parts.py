@@ -17,9 +17,9 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.analysis.host.backward import backward_functions
@@ -30,15 +30,20 @@ from stepscope.analysis.steps.phases import compile_marks
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
+from stepscope.trace.model import (
+    DEVICE_KINDS,
+    NO_PARENT,
+    Bool,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt8,
+)
 from stepscope.trace.names import BACKENDS, ENGINE, MODULE_PREFIX
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Int8 = NDArray[np.int8]
 
-    from stepscope.trace.model import Bool, Int64, Trace, UInt8
-
-    Int8 = NDArray[np.int8]
 
 GLUE_NS = 100_000
 """Python takes a few µs to tens of µs between two operators; a longer gap is something else."""

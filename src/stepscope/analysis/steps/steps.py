@@ -15,11 +15,12 @@ The first of these that a trace has makes the steps:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.host.backward import backward_functions
@@ -28,16 +29,8 @@ from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.kinds import step_number
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Bool, Int32, Int64, SliceKind, Trace
 from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER, REQUEST_CATEGORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64, Trace
-
 
 _ENGINE_STEP = re.compile(
     r"^execute_(\d+_)?(context|new)_\d+.*_(generation|cached)_\d+"  # vLLM

@@ -17,12 +17,12 @@ calls are brought nearer to the quickest one of their name until their sum is no
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.sums import summed
@@ -32,15 +32,16 @@ from stepscope.trace.model import (
     NO_SLICE,
     NO_STACK,
     RUNNING_STATES,
+    Bool,
+    Float64,
+    Int64,
+    Samples,
     SliceKind,
+    Slices,
     ThreadState,
+    Trace,
 )
 from stepscope.trace.table import Role
-
-if TYPE_CHECKING:
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Bool, Float64, Int64, Samples, Slices, Trace
-
 
 MIN_STEPS = 8
 """With fewer steps there is no telling how long a call usually takes."""

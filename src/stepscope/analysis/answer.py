@@ -42,8 +42,6 @@ _LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Some of the time of a step."""
-
     what: str
     ns: float
     share: float  # of the step
@@ -72,7 +70,6 @@ class DeviceFacts:
     lines: tuple[Row, ...] = ()  # by the device time of what they launch, their backward included
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         step = self.step
         told: dict[str, Any] = {
             "flops_utilisation": self.flops_utilisation,
@@ -119,7 +116,6 @@ class Answer:
     threads: float = 1.0  # that are in steps, or share the time of a run without any, at a time
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         steps = self.steps
         return {
             "verdict": self.verdict,

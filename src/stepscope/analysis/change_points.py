@@ -37,8 +37,6 @@ _SHUFFLES = 199
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change between two measurements."""
-
     at: int  # the first measurement after it
     before: float  # the median of the part before, and after
     after: float

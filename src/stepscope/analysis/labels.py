@@ -30,7 +30,6 @@ class Labels(Sequence[_Text], Generic[_Text]):
     texts: Sequence[_Text]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.codes)
 
     @overload
@@ -38,13 +37,11 @@ class Labels(Sequence[_Text], Generic[_Text]):
     @overload
     def __getitem__(self, index: slice) -> Labels[_Text]: ...
     def __getitem__(self, index: int | slice) -> _Text | Labels[_Text]:
-        """Return the text of one row, or the labels of a run of rows."""
         if isinstance(index, slice):
             return Labels(self.codes[index], self.texts)
         return self.texts[int(self.codes[index])]
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Labels[_Text]:
-        """Return the labels of some rows."""
         return Labels(self.codes[rows], self.texts)
 
 

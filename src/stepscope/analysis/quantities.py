@@ -52,18 +52,15 @@ MOST_PLACES = 12
 
 @shared
 def quantities(trace: Trace) -> Mapping[str, Quantity]:
-    """Return everything that is counted, by name."""
     with shared_analyses():
         return {name: make(trace, name) for name, make in _MAKERS.items()}
 
 
 def quantity_names() -> tuple[str, ...]:
-    """Return what can be counted."""
     return tuple(_MAKERS)
 
 
 def words_of(name: str) -> str:
-    """Return a quantity's name in words."""
     return _WORDS.get(name, name.replace("_", " "))
 
 

@@ -29,8 +29,6 @@ class Remedy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The words of one framework."""
-
     framework: str  # as its package is called
     words: Mapping[Remedy, str]
     is_assumed: bool = False  # where a trace does not tell its framework

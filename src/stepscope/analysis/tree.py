@@ -61,7 +61,6 @@ class CallTree:
     memory: EventMemory | None = None  # None: not recorded, or not asked for
 
     def __len__(self) -> int:
-        """Return the number of events."""
         return len(self.parent)
 
     def of(self, column: NDArray[_Scalar]) -> NDArray[_Scalar]:
@@ -69,7 +68,6 @@ class CallTree:
         return column if self.rows is None else column.take(self.rows)
 
     def row(self, event: int) -> int:
-        """Return the slice of an event."""
         return event if self.rows is None else int(self.rows[event])
 
     def events_around(self, slices: Int32) -> Int32:
@@ -152,12 +150,10 @@ def framework_operators(trace: Trace) -> Bool:
 
 
 def rows_named(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
-    """Return the slices whose name is wanted."""
     return np.flatnonzero(is_named(trace, wanted))
 
 
 def is_named(trace: Trace, wanted: Callable[[str], bool]) -> Bool:
-    """Tell which slices have a name that is wanted."""
     return has_text(trace.slices.name, trace.strings, wanted)
 
 

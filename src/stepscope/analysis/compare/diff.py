@@ -164,7 +164,6 @@ def _whole(amounts: Mapping[str, Amount], side: Side, otherwise: str) -> Mapping
 
 
 def words_of(work: Work) -> str:
-    """Return what a row is called."""
     name = f"{_KIND_WORDS.get(work.kind, '')}{work.name}"
     shapes = f" {work.shapes}" if work.shapes else ""
     module = f" in {work.module}" if work.module else ""

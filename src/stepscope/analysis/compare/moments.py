@@ -34,7 +34,6 @@ class Windows:
     duration_ns: Int64  # of each step: more than its window where steps overlap
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.start_ns)
 
     def take(self, which: Bool) -> Windows:

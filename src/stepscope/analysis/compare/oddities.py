@@ -49,7 +49,6 @@ def block_length(values: Float64) -> int:
 
 
 def oddities(times: Float64, unit: str = "step") -> list[str]:
-    """Say what is odd about a run's steps."""
     if len(times) < _FEWEST:
         return []
     return [told for told in (drift(times, unit), two_kinds(times, unit)) if told]

@@ -17,7 +17,6 @@ _SYNCHRONIZE = ("Synchronize", "synchronize")
 
 
 def memory_changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Quantity]:
-    """Compare the highest peak of each device's memory."""
     return [
         Quantity(f"peak memory, {device}", before[device], after[device], "bytes")
         for device in before
@@ -38,7 +37,6 @@ def peaks_of(traces: Sequence[Trace]) -> dict[str, float]:
 
 
 def count_changes(sides: tuple[Side, Side]) -> list[Quantity]:
-    """Compare how many events of each kind a step has."""
     counted = [_events(side) for side in sides]
     return [
         Quantity(what, counted[0][what], counted[1][what])

@@ -83,11 +83,9 @@ class Side:
 
     @property
     def step_times(self) -> list[Int64]:
-        """Return the time of each steady step of each run."""
         return [run.windows.duration_ns for run in self.runs]
 
     def series(self, wanted: Work) -> list[Int64]:
-        """Return how long some work takes in each steady step of each run."""
         return [_series(run, wanted) for run in self.runs]
 
 

@@ -62,7 +62,6 @@ class Verdict(Enum):
 
     @property
     def is_real(self) -> bool:
-        """Tell whether the program changed."""
         return self in (Verdict.SLOWER, Verdict.FASTER)
 
 
@@ -108,11 +107,9 @@ class Comparison:
 
     @property
     def is_real(self) -> bool:
-        """Tell whether the program changed."""
         return self.verdict.is_real
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "verdict": self.verdict.value,
             "is_real": self.is_real,
@@ -193,7 +190,6 @@ class _Side:
 
     @property
     def median(self) -> float:
-        """Return the usual run's usual step."""
         return float(np.median(self.at(50))) if self.runs else 0.0
 
 

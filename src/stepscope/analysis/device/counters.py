@@ -54,7 +54,6 @@ class Readings:
     """What was read of one device, of one category."""
 
     def __init__(self, trace: Trace, rows: Int64) -> None:
-        """Take the rows of its marks."""
         self._trace, self._rows = trace, rows
         self._names = trace.marks.name[rows]
         used = np.unique(self._names).tolist()
@@ -62,7 +61,6 @@ class Readings:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the counters."""
         return list(self._ids)
 
     def of(self, counter: str, key: str) -> tuple[Int64, Int64]:
@@ -112,7 +110,6 @@ class CounterMean:
     samples: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return asdict(self)
 
 

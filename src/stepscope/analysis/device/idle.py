@@ -74,7 +74,6 @@ class IdleReason(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name to show."""
         return self.name.lower().replace("_", " ")
 
 
@@ -91,7 +90,6 @@ class IdleGaps(Table):
     parts_ns: Int64  # a row per gap, a column per IdleReason
 
     def __len__(self) -> int:
-        """Return the number of gaps."""
         return len(self.start_ns)
 
     @property
@@ -185,7 +183,6 @@ def waiting_calls(trace: Trace, work: DeviceWork) -> Int64:
 
 
 def loading_ranges(trace: Trace) -> Int64:
-    """Return the rows of the ranges in which data is loaded, ascending."""
     return np.flatnonzero(event_types(trace) == TracerEventType.Dataloader)
 
 

@@ -94,7 +94,6 @@ def _integer(trace: Trace, key: str) -> Int64:
 
 
 def _shape(trace: Trace, row: int) -> tuple[str, str]:
-    """Return the grid and the block of one kernel."""
     rest = trace.slices.args.rest
     if not len(rest) or not rest[row]:
         return "", ""

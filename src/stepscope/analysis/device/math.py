@@ -42,7 +42,6 @@ class OperatorFlops(Table):
 
     @property
     def flops_per_second(self) -> Float64:
-        """Return what the calls achieved."""
         return flops_per_second(self.flops, self.device_ns)
 
 

@@ -72,7 +72,6 @@ class DevicePower:
     held_by_hardware: float | None  # for no reason that it tells
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return asdict(self)
 
 

@@ -86,12 +86,10 @@ class Roofline(Table):
 
     @property
     def flops_per_second(self) -> Float64:
-        """Return the operations a second that were achieved."""
         return self.flops * 1e9 / np.maximum(self.device_ns, 1)
 
     @property
     def bytes_per_second(self) -> Float64:
-        """Return the bytes a second that were moved."""
         return self.bytes * 1e9 / np.maximum(self.device_ns, 1)
 
     @property

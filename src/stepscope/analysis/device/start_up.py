@@ -47,7 +47,6 @@ class StartUp:
     """When a program starts up, as far as its devices wait for it."""
 
     def __init__(self, trace: Trace, work: DeviceWork) -> None:
-        """Derive nothing yet."""
         self._trace = trace
         self._work = work
 
@@ -128,10 +127,8 @@ class StartUp:
 
     @property
     def _first(self) -> Int64:
-        """Return the first piece of work of each name."""
         return self._runs[0]
 
     @property
     def _count(self) -> Int64:
-        """Return how many pieces of work have each name."""
         return self._runs[1]

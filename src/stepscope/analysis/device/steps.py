@@ -53,7 +53,6 @@ class DeviceSteps(Table):
 
     @property
     def idle_ns(self) -> Int64:
-        """Return how long the device did nothing."""
         return self.device_ns - self.busy_ns
 
     @property

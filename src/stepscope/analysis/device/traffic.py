@@ -50,7 +50,6 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        """Return what there is to read of it."""
         return self.moved * self.item_bytes
 
 

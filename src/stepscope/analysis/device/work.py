@@ -52,8 +52,6 @@ _MTIA_WAITS = frozenset({"event_record", "event_wait"})
 
 
 class WorkKind(IntEnum):
-    """What a piece of device work is."""
-
     COMPUTE = 0
     COMMUNICATION = 1
     COPY = 2
@@ -73,22 +71,18 @@ class DeviceWork:
     streams: tuple[tuple[int, str], ...]  # the device and the stream's name, a row per track
 
     def __len__(self) -> int:
-        """Return the number of pieces."""
         return len(self.rows)
 
     @cached_property
     def start_ns(self) -> Int64:
-        """Return when each began."""
         return self.trace.slices.start_ns[self.rows]
 
     @cached_property
     def duration_ns(self) -> Int64:
-        """Return how long each took."""
         return self.trace.slices.duration_ns[self.rows]
 
     @cached_property
     def end_ns(self) -> Int64:
-        """Return when each ended."""
         return self.start_ns + self.duration_ns
 
     @cached_property
@@ -98,7 +92,6 @@ class DeviceWork:
 
     @cached_property
     def is_kernel(self) -> Bool:
-        """Tell which are kernels, of whatever purpose."""
         return np.isin(self.kind, (WorkKind.COMPUTE, WorkKind.COMMUNICATION))
 
     @cached_property
@@ -151,7 +144,6 @@ class DeviceWork:
 
 @shared
 def device_work(trace: Trace) -> DeviceWork:
-    """Find the device work of a trace."""
     slices = trace.slices
     rows = np.flatnonzero(np.isin(slices.kind, WORK_KINDS))
     rows, kind = _classified(trace, rows)
@@ -168,7 +160,6 @@ def device_work(trace: Trace) -> DeviceWork:
 
 @lru_cache(_KNOWN_NAMES)
 def is_communication(kernel_name: str) -> bool:
-    """Tell by its name whether a kernel moves data between devices."""
     told = demangled(kernel_name)
     return _COMMUNICATION.search(told) is not None and _IN_A_BLOCK.search(told) is None
 

@@ -41,22 +41,18 @@ class Facts:
     """A trace, and what is derived from it on first use."""
 
     def __init__(self, trace: Trace) -> None:
-        """Derive nothing yet."""
         self.trace = trace
 
     @cached_property
     def work(self) -> DeviceWork:
-        """Return what ran on devices."""
         return device_work(self.trace)
 
     @cached_property
     def parts(self) -> Int8:
-        """Return the Part of every slice."""
         return host_parts(self.trace)
 
     @cached_property
     def breakdown(self) -> StepBreakdown:
-        """Return where the steps' time went."""
         return step_breakdown(self.trace, self.work, self.parts)
 
     @cached_property
@@ -118,7 +114,6 @@ class Facts:
 
     @cached_property
     def gaps(self) -> IdleGaps:
-        """Return when devices were idle, and why."""
         return idle_gaps(self.trace, self.work)
 
     @cached_property
@@ -202,11 +197,9 @@ class Facts:
 
     @cached_property
     def frameworks(self) -> frozenset[str]:
-        """Return which frameworks the program uses."""
         return frameworks_of(self.trace)
 
     def advise(self, remedy: Remedy, default: str | None = None) -> str:
-        """Return the framework's words for a remedy."""
         return advise(self.trace, remedy, default)
 
     @property
@@ -225,12 +218,10 @@ class Facts:
 
     @cached_property
     def steps(self) -> int:
-        """Return how many steps count."""
         return int(self.counted.sum())
 
     @cached_property
     def step_time(self) -> Intervals:
-        """Return the time of the steps that count."""
         rows, found = self.counted, self.breakdown
         return union(found.start_ns[rows], (found.start_ns + found.duration_ns)[rows])
 
@@ -245,7 +236,6 @@ class Facts:
         return time.shared_with(self.step_time).total_ns
 
     def named(self, wanted: Callable[[str], bool]) -> Int64:
-        """Return the slices whose name is wanted."""
         return rows_named(self.trace, wanted)
 
     def within(self, rows: Int64) -> Bool:
@@ -256,12 +246,10 @@ class Facts:
         return inside(slices.parent, marked)
 
     def commonest(self, rows: Int64) -> str:
-        """Return the name that most of some slices have."""
         ids, count = np.unique(self.trace.slices.name[rows], return_counts=True)
         return kernel_name(self.trace.strings[int(ids[count.argmax()])])
 
     def longest(self, rows: Int64) -> int:
-        """Return the longest of some slices."""
         return int(rows[self.trace.slices.duration_ns[rows].argmax()])
 
     def on_timeline(self, row: int, query: str | None = None) -> dict[str, Any]:

@@ -18,7 +18,6 @@ class HostWaits:
     """The calls of the loop that wait for the device, and the operators that make them."""
 
     def __init__(self, facts: Facts) -> None:
-        """Find the calls that are made by an operator."""
         self._facts = facts
         calls = facts.in_loop(waiting_calls(facts.trace, facts.work))
         slices = facts.trace.slices
@@ -67,7 +66,6 @@ class HostWaits:
 
     @cached_property
     def lost_ns(self) -> Int64:
-        """Return how much of each gap is lost by waiting."""
         after_ns = self._facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
         return after_ns + self.gap_ns
 

@@ -32,7 +32,6 @@ SCARCE = 0.50
 
 @DETECTORS.register
 def memory_near_limit(facts: Facts) -> Finding | None:
-    """Find a device whose memory is nearly full."""
     trace = with_memory(facts.trace)
     for device, total in _devices(trace):
         held, at_ns = _held(trace, device)

@@ -17,7 +17,6 @@ class ModelCalls:
     """The outermost calls of models in the steps, one row each."""
 
     def __init__(self, facts: Facts) -> None:
-        """Find them."""
         self._trace = facts.trace
         slices = facts.trace.slices
         modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))

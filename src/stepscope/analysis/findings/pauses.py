@@ -41,7 +41,6 @@ _COLLECTS = ("gc.collect", "collect")
 
 @DETECTORS.register
 def garbage_collection(facts: Facts) -> Finding | None:
-    """Find steps that stop for Python's garbage collector."""
     rows = facts.in_steps(facts.named(lambda name: name.startswith(COLLECTION)))
     base_ns = facts.step_time.total_ns
     if not len(rows) or not base_ns:

@@ -45,12 +45,10 @@ class Spot:
 
     @property
     def place(self) -> Place:
-        """Return the line itself."""
         return self.path[-1]
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Return the line and then its callers."""
         return self.path[::-1]
 
     @property

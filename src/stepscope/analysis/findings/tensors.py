@@ -322,7 +322,6 @@ def _backward_ns(facts: Facts, calls: Int64) -> float:
 
 
 def _operators(facts: Facts, wanted: Names) -> Bool:
-    """Return the moments whose outermost operator has a wanted name."""
     names = _ids(facts, wanted)
     operator = facts.operator
     if not len(facts.trace):  # samples alone

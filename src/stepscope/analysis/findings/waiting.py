@@ -49,7 +49,6 @@ _POOLS = ("multiprocessing/", "concurrent/futures/process.py", "joblib/")
 
 @DETECTORS.register
 def sleeping(facts: Facts) -> Finding | None:
-    """Find a loop that sleeps."""
     return _waiting(
         facts,
         _Wait(

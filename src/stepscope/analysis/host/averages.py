@@ -66,7 +66,6 @@ class Averages(Table):
     stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.key)
 
     @property

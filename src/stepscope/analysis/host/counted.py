@@ -64,7 +64,6 @@ def own_within(
 
 
 def _key(each: Averages, tree: CallTree) -> Int64:
-    """Return a number for each pair of a thread and a group, as ``grouped`` tells groups apart."""
     key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
     key *= 4
     key += each.is_annotation
@@ -79,7 +78,6 @@ def _key(each: Averages, tree: CallTree) -> Int64:
 
 @shared
 def _ends(tree: CallTree) -> Int64:
-    """Return when each event ends."""
     return tree.start_ns + tree.of(tree.trace.slices.duration_ns)
 
 

@@ -159,7 +159,6 @@ class _Nodes:
         return node
 
     def found(self) -> Nodes:
-        """Return all nodes."""
         return Nodes(
             np.concatenate(self.parents),
             np.concatenate(self.codes),

@@ -57,7 +57,6 @@ class Cells:
     in_steps: Mapping[str, Int64]  # by metric, how much of the amount; empty without steps
 
     def __len__(self) -> int:
-        """Return the number of cells."""
         return len(self.node)
 
 
@@ -74,7 +73,6 @@ class FlameGraph:
     cells: Cells  # the same, by thread and running told from waiting
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self.parent)
 
 

@@ -28,7 +28,6 @@ class ModuleCalls:
     are_frames: bool  # they are Python frames of a foreign trace, which know no qualified names
 
     def __len__(self) -> int:
-        """Return the number of calls."""
         return len(self.rows)
 
 

@@ -55,12 +55,10 @@ class ModuleGroups:
         )
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.places)
 
     @property
     def model(self) -> list[str]:
-        """Return the class of each group's model."""
         return [model for model, _ in self.places]
 
     @property

@@ -58,7 +58,6 @@ class ModuleTable(Table):
     own_parameters: Int64
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.name)
 
     @property
@@ -72,7 +71,6 @@ class ModuleTable(Table):
         return self.self_forward_ns + self.self_backward_ns
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
         return "".join(show(self) for show in NOTEBOOK)
 
     def to_columns(self) -> Columns:
@@ -81,7 +79,6 @@ class ModuleTable(Table):
         return {**columns, "total_ns": self.total_ns, "self_ns": self.self_ns}
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return one dictionary a row, of texts and integers."""
         columns = self.to_columns()
         values = [np.asarray(column, object).tolist() for column in columns.values()]
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

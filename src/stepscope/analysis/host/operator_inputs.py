@@ -29,13 +29,11 @@ class OperatorInputs:
     is_sample: bool  # they are a few, drawn by lot; else all
 
     def __len__(self) -> int:
-        """Return how many are known."""
         return len(self.rows)
 
 
 @shared
 def operator_inputs(trace: Trace) -> OperatorInputs:
-    """Find the operators whose inputs are known."""
     slices = trace.slices
     if not len(slices.args.rest):
         return _none()

@@ -23,7 +23,6 @@ class OwnCode:
     """Tells the files of a trace's program from those of libraries."""
 
     def __init__(self, trace: Trace) -> None:
-        """Take what the recording knows about installed modules."""
         self._libraries = frozenset(trace.info.libraries)
         self._known: dict[str, str] = {}
 

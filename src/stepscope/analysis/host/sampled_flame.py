@@ -134,7 +134,6 @@ class _Paths:
         return np.array(found or [ROOT], np.int64)[which]
 
     def below(self, above: Int64, names: UInt32, kinds: NDArray[np.uint8]) -> Int64:
-        """Return the nodes of slices below some nodes."""
         (parents, texts), which = distinct_pairs(above, names)
         kind = np.zeros(len(parents), np.uint8)
         kind[which] = kinds
@@ -146,7 +145,6 @@ class _Paths:
         return np.array(found, np.int64)[which]
 
     def node(self, above: int, text: str, kind: int) -> int:
-        """Return the node of a text below another."""
         text = without_address(text)
         code = self._code_of.setdefault(text, len(self._texts))
         if code == len(self._texts):
@@ -159,7 +157,6 @@ class _Paths:
         return node
 
     def found(self) -> Nodes:
-        """Return all nodes."""
         return Nodes(
             np.array(self._parent, np.int64),
             np.array(self._code, np.int64),

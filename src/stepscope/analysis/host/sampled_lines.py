@@ -58,7 +58,6 @@ class SampledLines:
     elsewhere_ns: int  # the time of samples that have no line of the user's
 
     def __len__(self) -> int:
-        """Return the number of lines."""
         return len(self.place)
 
 

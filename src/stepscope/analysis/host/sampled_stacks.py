@@ -130,12 +130,10 @@ def any_in(places: Iterable[Place], files: Files) -> bool:
 
 
 def any_of(places: Iterable[Place], functions: Functions) -> bool:
-    """Tell whether a frame is one of some functions."""
     return any(is_one_of(place, functions) for place in places)
 
 
 def is_one_of(place: Place, functions: Functions) -> bool:
-    """Tell whether a frame is one of some functions."""
     name = last_name(place)
     return any(place.file == file and name in names for file, names in functions)
 

@@ -53,7 +53,6 @@ class SourceFiles:
         return _found_in(self._folders, file)
 
     def is_newer(self, file: str) -> bool:
-        """Tell whether a file was changed after the recording."""
         path = self.path(file)
         if path is None or not self._recorded_ns:
             return False

@@ -80,7 +80,6 @@ class SourceLines:
     elsewhere_ns: int  # the host's time of which no line is known
 
     def __len__(self) -> int:
-        """Return the number of lines."""
         return len(self.place)
 
 
@@ -126,8 +125,6 @@ def source_lines(trace: Trace, is_own: IsOwn = is_own_file) -> SourceLines | Non
 
 
 class _Costs(NamedTuple):
-    """A value for each slice."""
-
     self_ns: Int64  # 0 for what ran on a device
     device_ns: Int64  # of the work that it launched itself
     cpu_bytes: Int64

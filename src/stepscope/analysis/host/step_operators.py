@@ -37,7 +37,6 @@ class StepOperators:
     calls: Float64
 
     def __len__(self) -> int:
-        """Return the number of names."""
         return len(self.name)
 
 

@@ -96,7 +96,6 @@ class PeakMemory:
         return max(self.reserved - self.bytes, 0) if self.reserved else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "device": self.device,
             "peak_bytes": self.bytes,

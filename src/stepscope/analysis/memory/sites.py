@@ -32,7 +32,6 @@ class Sites:
     of_slice: Int64  # a row here for every slice that was asked for, in order
 
     def __len__(self) -> int:
-        """Return the number of places."""
         return len(self.operator)
 
 

@@ -124,7 +124,6 @@ class MemoryTimeline:
     by_size: bool  # the trace has no addresses: which of the blocks of one size ended is a guess
 
     def events(self) -> MemoryEvents:
-        """Return when blocks came and went."""
         blocks = self.blocks
         freed = np.flatnonzero(blocks.end_ns != NEVER)
         was_there = blocks.start_ns == ALWAYS

@@ -125,7 +125,6 @@ def default_device(trace: Trace) -> str:
 
 
 def rows_of_device(trace: Trace, device: str) -> Int64:
-    """Return the rows of a trace's memory table for one device."""
     found = trace.strings.ids_of([device]).get(device)
     if found is None:
         return np.zeros(0, np.int64)
@@ -183,7 +182,6 @@ def _with_texts(strings: Strings, texts: Iterable[str]) -> tuple[Strings, UInt32
 
 
 def _is_cpu(trace: Trace) -> Bool:
-    """Return for every string whether it is the CPU's name."""
     table = np.zeros(len(trace.strings), bool)
     for device in np.unique(trace.memory.device):
         table[device] = trace.strings[int(device)].partition(":")[0] == CPU

@@ -51,7 +51,6 @@ class StepBreakdown(Table):
     parts_ns: Int64  # a row per step, a column per Part; each row adds up to duration_ns
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.step)
 
     def to_columns(self) -> Columns:
@@ -168,7 +167,6 @@ def _device_parts(
 
 
 def _launched_part(work: DeviceWork, parts: Int8) -> Int8:
-    """Return the Part of each piece of work: that of its launch."""
     host = np.where(work.call == NO_SLICE, work.operator[work.rows], work.call)
     launched: Int8 = np.where(host == NO_SLICE, Part.OTHER, parts[host]).astype(np.int8)
     # A kernel of a collective's operator that does not communicate itself, such as a cast before.

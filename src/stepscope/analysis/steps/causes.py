@@ -52,7 +52,6 @@ class Cause(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name to show."""
         return _WORDS[self]
 
 

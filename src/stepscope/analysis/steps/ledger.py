@@ -58,12 +58,10 @@ class Ledger:
     threads: float = 1.0  # that are in its steps, or do the run's work, at a time
 
     def __len__(self) -> int:
-        """Return the number of moments."""
         return len(self.row)
 
     @property
     def total_ns(self) -> float:
-        """Return the time of all moments."""
         return float(self.weight_ns.sum())
 
     @property
@@ -78,11 +76,9 @@ class Ledger:
         return {Cause(int(i)): float(sums[i]) for i in order if sums[i] > 0}
 
     def spent_on(self, *causes: Cause) -> Bool:
-        """Return which moments were spent on one of some causes."""
         return np.isin(self.cause, causes)
 
     def where_stack(self, wanted: Callable[[SampledStack], bool]) -> Bool:
-        """Return the moments whose stack is wanted."""
         return np.isin(self.stack, [row for row, stack in self.stacks.items() if wanted(stack)])
 
     def each_ns(self, which: Bool) -> float:
@@ -94,7 +90,6 @@ class Ledger:
         return len(np.unique(self.step[which])) >= MOST_STEPS * self.count
 
     def take(self, which: Bool) -> Ledger:
-        """Return some of the moments."""
         columns = ("weight_ns", "cause", "part", "step", "row", "stack")
         return replace(self, **{name: getattr(self, name)[which] for name in columns})
 

@@ -56,8 +56,6 @@ _COLLECTIVE = re.compile(rf"^(c10d|{BACKENDS})[:_]|record_param_comms|^_c10d_fun
 
 
 class Part(IntEnum):
-    """A part of a step."""
-
     DATA_LOADING = 0
     FORWARD = 1
     BACKWARD = 2
@@ -69,7 +67,6 @@ class Part(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name to show."""
         return self.name.lower().replace("_", " ")
 
 
@@ -90,7 +87,6 @@ class Moments:
     end_ns: Int64
 
     def time_in(self, part: Part) -> Intervals:
-        """Return the time of one part."""
         mine = self.part == part
         return union(self.start_ns[mine], self.end_ns[mine])
 

@@ -81,17 +81,14 @@ class Steps:
     name: str = ""  # of the optimizer, module or loader
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.number)
 
     @property
     def end_ns(self) -> Int64:
-        """Return when each ended."""
         return self.start_ns + self.duration_ns
 
     @property
     def unit(self) -> str:
-        """Return the word for one of them."""
         return "request" if self.by is StepsBy.REQUEST else "step"
 
 

@@ -34,8 +34,7 @@ from stepscope.analysis.steps.unit import unit_words
 from stepscope.trace.model import Trace
 from stepscope.units import duration_text
 
-MIN_ROW_SHARE = 0.005
-"""What takes less of a step is summed up as the rest."""
+MIN_ROW_SHARE = 0.005  # what takes less of a step is summed up as the rest
 
 _LINES = 5
 

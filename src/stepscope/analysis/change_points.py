@@ -20,17 +20,10 @@ import numpy as np
 
 from stepscope.trace.model import Float64
 
-ALPHA = 0.05
-"""How often a series without a change may have one."""
-
-FEWEST = 3
-"""Measurements on each side of a change: fewer may be odd ones."""
-
-LEAST_EFFECT = 0.01
-"""A smaller change, of one, is of no interest."""
-
-MOST = 400
-"""Measurements that are looked at, the last ones: time and memory grow with their square."""
+ALPHA = 0.05  # how often a series without a change may be said to have one
+FEWEST = 3  # on each side of a change; fewer measurements may be outliers
+LEAST_EFFECT = 0.01  # a smaller relative change is of no interest
+MOST = 400  # only the last measurements count: time and memory grow with their square
 
 _SHUFFLES = 199
 

@@ -43,11 +43,8 @@ from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 
-MOST_ROWS = 200
-"""Rows that are kept of a quantity, the largest: enough to find the one that grew."""
-
-MOST_PLACES = 12
-"""Lines that are kept of a row."""
+MOST_ROWS = 200  # the largest rows of a quantity are enough to find the one that grew
+MOST_PLACES = 12  # lines that are kept of a row
 
 
 @shared

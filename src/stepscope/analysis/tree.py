@@ -34,8 +34,8 @@ from stepscope.trace.strings import Strings
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
+# Kineto's name for the slice that spans a whole recording; it is not an event.
 SPAN_CATEGORY = "Trace"
-"""Kineto's name for the slice that spans a whole recording; it is not an event."""
 
 
 @dataclass(frozen=True, slots=True)

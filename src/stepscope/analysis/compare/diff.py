@@ -30,8 +30,7 @@ from stepscope.analysis.findings import Finding, find_problems
 from stepscope.analysis.shared import both, shared_analyses
 from stepscope.trace.model import Trace
 
-MOST_TESTED = 8
-"""Of the largest rows it is tested whether they changed, corrected for their number."""
+MOST_TESTED = 8  # only the largest rows are tested, and p values are corrected for their number
 
 OUTSIDE = "outside of modules"
 

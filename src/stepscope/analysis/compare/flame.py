@@ -19,8 +19,7 @@ from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Int64
 
-LEAST_SHARE = 0.0005
-"""Of a step: what takes less on both sides is part of what is around it."""
+LEAST_SHARE = 0.0005  # a path that takes less of a step on both sides is part of its caller
 
 ROOT = 0
 

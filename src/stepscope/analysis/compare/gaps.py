@@ -18,8 +18,7 @@ from stepscope.analysis.host.sampled_stacks import SampledStack, sampled_stacks
 from stepscope.analysis.intervals import union
 from stepscope.trace.model import NO_STACK, Int64, Trace
 
-FEWEST_SAMPLES = 20
-"""Fewer samples of what no operator covers say too little about it."""
+FEWEST_SAMPLES = 20  # fewer samples outside operators say too little
 
 OTHER_LINES = "libraries, not called by a line of the program"
 DEVICE_BUSY = "while devices work"

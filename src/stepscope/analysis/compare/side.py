@@ -20,8 +20,7 @@ from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.sums import summed
 from stepscope.trace.model import Int64, Trace
 
-FEWEST_STEPS = 8
-"""Of fewer steps all count."""
+FEWEST_STEPS = 8  # with fewer steps, all of them count
 
 _MIDDLE = (25, 75)  # percentiles
 _ORDERED_STEPS = 3

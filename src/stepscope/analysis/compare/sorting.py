@@ -21,8 +21,7 @@ from stepscope.trace.keys import INPUT_DIMS
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.trace.names import MODULE_PREFIX
 
-BETWEEN = "between events"
-"""What no event covers: mostly Python."""
+BETWEEN = "between events"  # what no event covers is mostly Python
 
 NO_KERNEL = "no device work"
 

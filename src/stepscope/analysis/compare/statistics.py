@@ -33,17 +33,11 @@ from stepscope.analysis.compare.resampling import (
 from stepscope.analysis.compare.student import two_sided_quantile
 from stepscope.trace.model import Float64
 
-ALPHA = 0.01
-"""How often an unchanged program may be called changed."""
-
-CONFIDENCE = 0.95
-"""Of the interval."""
-
+ALPHA = 0.01  # how often an unchanged program may be called changed
+CONFIDENCE = 0.95  # of the interval of the change
+# With one run a side, a smaller change is not reported: whole runs differ by several percent.
 SINGLE_RUN_EFFECT = 0.10
-"""With one run a side only a larger change is called one: whole runs differ by several percent."""
-
-FEWEST_STEPS = 5
-"""Fewer steps on a side say nothing about how much they vary."""
+FEWEST_STEPS = 5  # fewer steps on a side say nothing about how much they vary
 
 _FEWEST_LABELINGS = round(2 / ALPHA)  # of runs to sides: with fewer no p is below ALPHA
 _AGREEING = 0.5  # of the change of the median: how much the lower quartile must change, too

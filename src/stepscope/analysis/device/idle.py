@@ -45,14 +45,12 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
+# Launching again takes the host tens of µs; what takes longer may be work of its own.
 LONGEST_AFTER_SYNC_NS = 1_000_000
-"""Launching again takes the host tens of µs; what takes longer may be work of its own."""
-
+# If the device worked for this share of the host's own time before, that time was hidden.
 HIDDEN = 0.9
-"""Share of the host's own time that the device worked before: so much would have been hidden."""
-
+# Work that starts this long after its launching call waits for something else.
 LONGEST_LAUNCH_NS = 1_000_000
-"""From the end of a call on: work that starts later waits for something else."""
 
 _WAITING_CALL = re.compile(
     r"synchronize|^(cu|cuda|hip)Memcpy(?!.*Async)|^urQueueFinish|^urEventWait", re.IGNORECASE

@@ -39,8 +39,8 @@ from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
 from stepscope.trace.model import Float64, Int64, Trace
 
+# The energy counter must have moved this often for its ends to be known to a few percent.
 MIN_MOVES = 20
-"""How often the device's energy counter must have moved for its ends to be known to a few %."""
 
 
 @dataclass(frozen=True, slots=True)

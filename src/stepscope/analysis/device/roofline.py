@@ -29,14 +29,10 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
-REACHABLE = 0.8
-"""Of the roof: what good kernels reach."""
-
+REACHABLE = 0.8  # good kernels reach this share of the roof
+# Caches are about this many times as fast as memory; what is faster yet reads less.
 FROM_A_CACHE = 3.0
-"""Times the memory's peak: caches are about that much faster. Who is faster yet reads less."""
-
-SHORTEST_NS = 2_000
-"""No kernel takes less, whatever it does: to start, to read and to write take that."""
+SHORTEST_NS = 2_000  # no kernel takes less: it has to start, to read and to write
 
 _ON_DEVICE = "DtoD"  # copies within a device; all others are limited by what is between
 

@@ -21,11 +21,9 @@ from stepscope.analysis.steps.phases import compilations
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, PRODUCER, Bool, Int64, SliceKind, Trace
 
+# Loading a module of kernels when one of them is first used takes longer.
 MIN_FIRST_USE_NS = 500_000
-"""Loading a module of kernels, when one of them is first used: it happens once."""
-
-MIN_RUNS = 3
-"""What runs less often may be all that the program does."""
+MIN_RUNS = 3  # a kernel that runs less often may be all that the program does
 
 _FIRST_USE = re.compile(r"(Module|Library)(Load|GetFunction)|GetFuncBySymbol|cuInit|nvrtc", re.I)
 

@@ -24,8 +24,7 @@ from stepscope.analysis.table import Table
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 
-MOST_WAITING = 0.1
-"""Share of a step: a device that waits less for the host is what limits."""
+MOST_WAITING = 0.1  # a device that waits for the host for less of a step is what limits
 
 _BY_THE_HOST = (
     IdleReason.HOST,

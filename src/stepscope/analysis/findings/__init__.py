@@ -37,11 +37,8 @@ from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.steps.undisturbed import Undisturbed, undisturbed
 from stepscope.trace.model import Trace
 
-CHANGES_RESULTS = 0.75
-"""What a saving counts that somebody has to check the accuracy for."""
-
-EASY = 1.2
-"""What a saving counts that one argument gives."""
+CHANGES_RESULTS = 0.75  # weight of a saving after which somebody has to check the accuracy
+EASY = 1.2  # weight of a saving that takes one argument
 
 _WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
 _WHAT_IT_CALLS = frozenset(

@@ -16,11 +16,9 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text
 
+# A caching allocator asks the driver for memory at first, and hardly ever in a step.
 MIN_ALLOCATIONS_SHARE = 0.03
-"""Of a step, in calls that ask the driver for memory: a caching allocator does so only at first."""
-
-MIN_CALLS = 10
-"""A few in a run without steps may be the first of their kind."""
+MIN_CALLS = 10  # in a run without steps, a few calls may be the first of their kind
 
 DRIVER_ALLOCATION = re.compile(
     r"^(cuda|hip)(Malloc|Free)(?!Async|Host)|^cuMem(Alloc|Free|Create|Map|Unmap|Release|Address)"

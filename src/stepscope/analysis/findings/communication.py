@@ -18,8 +18,7 @@ from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.parts import Part
 from stepscope.units import duration_text
 
-MIN_SHARE = 0.10
-"""Of a step; some communication cannot be hidden: the last bucket, the first layer."""
+MIN_SHARE = 0.10  # some communication cannot be hidden: the last bucket, the first layer
 
 _NAMED = 2
 

@@ -17,11 +17,9 @@ from stepscope.trace.model import Bool
 from stepscope.trace.names import COMPILED_BACKWARD, GRAPH_BREAK
 from stepscope.units import count_text, duration_text
 
+# A second compilation means that a region met inputs that the first does not cover.
 MIN_RECOMPILATIONS = 1
-"""A second compilation means that a region met inputs that the first one does not cover."""
-
-STRETCHES = 10
-"""Of a run without steps: where all of them compile, it goes on all along."""
+STRETCHES = 10  # a run without steps that compiles in all ten of its stretches does so all along
 
 _NAMED_PLACES = 3
 

@@ -30,8 +30,8 @@ from stepscope.analysis.sums import around, inside
 from stepscope.analysis.tree import rows_named
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
+# Share of the steps' time for which devices work on after the host has ended the last step.
 FAR_AHEAD = 0.25
-"""Share of the steps' time that devices work on after the last of them has ended on the host."""
 
 
 _AMD_NAMES = ("AMD", "Instinct", "Radeon", "gfx")

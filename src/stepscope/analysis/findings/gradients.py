@@ -23,14 +23,10 @@ from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.model import NO_SLICE, Bool
 from stepscope.units import duration_text
 
+# Every training loop spends some of a step on preparing inputs and looking at results.
 MIN_SHARE = 0.15
-"""Of a step: every training loop prepares its inputs and looks at its results a little."""
-
-MOSTLY_READ = 0.5
-"""The share of such work from which on it is there to be read."""
-
-GROWN = 1.5
-"""How much more of the last steps it must be than of the first to say that it grows."""
+MOSTLY_READ = 0.5  # work that is read for more of its time is there to be read
+GROWN = 1.5  # work grows if its share of the last steps is this many times that of the first
 
 
 @DETECTORS.register

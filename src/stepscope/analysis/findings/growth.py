@@ -23,18 +23,12 @@ from stepscope.units import size_text
 Path = tuple[Place, ...]
 
 
+# From the first to the last third of the steps; libraries alone take hundreds of MiB.
 MIN_BYTES, MIN_SHARE, MIN_RANK = 16 << 20, 0.03, 0.9
-"""Growth of resident memory between the first and the last third of the steps: libraries alone
-take hundreds of MiB of it."""
-
+# The same where it is not known who asked for the memory.
 SUSPECTED_BYTES, SUSPECTED_SHARE, SUSPECTED_RANK = 32 << 20, 0.10, 0.95
-"""The same where it is not known who asked for the memory."""
-
-QUARTERS = 4
-"""In each quarter of the loop something must have been left behind: a buffer is made once."""
-
-MIN_QUARTER = 0.1
-"""Of all growth, in each quarter."""
+QUARTERS = 4  # every quarter of the loop must leave something behind: a buffer is made once
+MIN_QUARTER = 0.1  # share of all growth that each quarter must have
 
 
 @dataclass(frozen=True, slots=True)

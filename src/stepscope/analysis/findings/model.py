@@ -64,5 +64,5 @@ class Finding:
 
 Detector = Callable[[Facts], Finding | None]
 
+# The functions that find problems; ``@DETECTORS.register`` adds one from any package.
 DETECTORS: Registry[Detector] = Registry()
-"""The functions that find problems; ``@DETECTORS.register`` adds one from any package."""

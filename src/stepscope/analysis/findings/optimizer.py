@@ -18,20 +18,14 @@ from stepscope.trace.model import Int64, SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD
 from stepscope.units import duration_text
 
+# A fused or foreach optimizer needs a handful of operators per step, whatever the model size.
 MIN_OPERATORS = 50
-"""A fused or foreach optimizer needs a handful of operators per step, whatever the model size."""
-
+# Below a tenth of the step, a faster optimizer makes no noticeable difference.
 MIN_OPTIMIZER_SHARE = 0.10
-"""Below a tenth of the step, a faster optimizer makes no noticeable difference."""
-
+# Filling is pure overhead; below a hundredth of the step it does not matter.
 MIN_FILLING_SHARE = 0.01
-"""Filling is pure overhead; below a hundredth of the step it does not matter."""
-
-CALL_NS = 5_000
-"""What calling one operator costs with the Python around it, whatever it computes."""
-
-HOST_SAVED = 0.9
-"""Of what the device waits for an optimizer that launches kernels one by one."""
+CALL_NS = 5_000  # what calling one operator costs with the Python around it, whatever it computes
+HOST_SAVED = 0.9  # share of the device's waits that a fused optimizer saves
 
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})

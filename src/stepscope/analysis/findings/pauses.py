@@ -15,20 +15,13 @@ from stepscope.trace.model import Int64
 from stepscope.trace.names import COLLECTION
 from stepscope.units import count_text, duration_text
 
+# A training step creates little garbage: a hundredth of its time is much for collecting it.
 MIN_PAUSE_SHARE = 0.01
-"""A training step creates little garbage: a hundredth of its time is much for collecting it."""
-
-MIN_STEPS = 5
-"""With fewer steps there is no telling which duration is usual."""
-
+MIN_STEPS = 5  # fewer steps do not show which duration is usual
+# Steps vary by ten percent or so on a busy machine; one that takes twice as long has a cause.
 SLOW_FACTOR = 2.0
-"""Steps vary by ten percent or so on a busy machine; one that takes twice as long has a cause."""
-
-MIN_EXTRA = 0.5
-"""Of the time that slow steps lose: what the program does besides must explain this much of it."""
-
-MIN_REPORTED = 0.05
-"""Of a step: what takes more has a finding of its own, with the same line."""
+MIN_EXTRA = 0.5  # what slow steps do besides must explain this share of the time that they lose
+MIN_REPORTED = 0.05  # what takes more of a step has a finding of its own, with the same line
 
 _EXTRA = (
     *(Cause.CHECKPOINT, Cause.LOGGING, Cause.PYTHON, Cause.NATIVE, Cause.DATA_LOADING),

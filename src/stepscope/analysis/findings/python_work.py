@@ -29,14 +29,9 @@ from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 
-MIN_SHARE = 0.05
-"""Of a step; less is not worth the change."""
-
-MIN_LIBRARY_SHARE = 0.15
-"""A library's Python code that takes less is the price of using it."""
-
-DATA_SHARE = 0.5
-"""From this share of native calls on, the work is preparing data rather than running Python."""
+MIN_SHARE = 0.05  # what takes less of a step is not worth the change
+MIN_LIBRARY_SHARE = 0.15  # a library's Python code that takes less is the price of using it
+DATA_SHARE = 0.5  # with more native calls, the work is preparing data rather than running Python
 
 _DATA_LIBRARIES = frozenset(
     {

@@ -12,11 +12,9 @@ from stepscope.analysis.findings.spots import share_words
 from stepscope.trace.model import Int64
 from stepscope.units import count_text, duration_text
 
-MIN_SHARE = 0.20
-"""Of a step; some µs between two kernels are the device's own."""
-
+MIN_SHARE = 0.20  # some µs between two kernels are the device's own
+# Shorter gaps between queued work are what changing from one kernel to the next takes.
 LONG_NS = 20_000
-"""Shorter gaps between queued work are what changing from one kernel to the next takes."""
 
 
 @DETECTORS.register

@@ -21,18 +21,13 @@ from stepscope.units import duration_text
 Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
 
-MOST = 0.6
-"""What a callee must have of its caller's time to be the one to name."""
-
+MOST = 0.6  # a callee must have this share of its caller's time to be the one to name
+# In a shorter time there are too few samples to say anything, and nobody waits for it.
 SHORTEST_NS = 100_000_000
-"""In a shorter time there are too few samples to say anything, and nobody waits for it."""
-
-STRAY = 0.02
-"""Of some samples: those that came a moment too late for what they are counted as."""
-
+STRAY = 0.02  # share of samples that come a moment too late for what they are counted as
+# The loop is in a function that takes more of the run, or that trains for more of its time and does
+# more of all training: code that loads data may make a few tensors of them.
 WHOLE, MIN_TRAINING, MIN_OF_TRAINING = 0.9, 0.02, 0.1
-"""A function with more of the run is where the loop is, and so is one that trains for more of its
-time and does more of all training: what loads data may make a few tensors of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import Bool
 from stepscope.units import duration_text
 
-MIN_SHARE = 0.05
-"""Of a step; less is not worth the change."""
+MIN_SHARE = 0.05  # what takes less of a step is not worth the change
 
 _ENDINGS = ("terminate", "_terminate_pool", "join", "__exit__", "__del__", "shutdown")
 _POOL_STARTS = ("_repopulate_pool", "_repopulate_pool_static", "_setup_queues", "_launch_processes")

@@ -34,36 +34,21 @@ from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text
 
-MIN_READS_SHARE = 0.05
-"""Of a step; reading a loss now and then takes less."""
-
+MIN_READS_SHARE = 0.05  # reading a loss now and then takes less of a step
+# A line that spends this share of its time on reading scalars is there to read them: what it
+# computes before, it computes to be read. A line that reads often in a step needs a smaller share.
 READING_LINE, OFTEN_READING_LINE, OFTEN = 1 / 3, 0.08, 10
-"""A line that spends this much of its time on reading scalars is there to read them: what it
-computes before, it computes to be read. Less is enough where it is read that often in a step."""
-
+# A still smaller share is enough where this share of all operators of a step are reads.
 ALWAYS_READING_LINE, MOST_READ = 0.03, 0.2
-"""Still less where so many of all operators of a step are reads."""
-
+# In a run without steps, what is in fewer of its tenths is done now and then, or once.
 MIN_TENTHS = 5
-"""Of a run without steps: what is in fewer of its tenths is done now and then, or once."""
-
-MIN_COPIES_SHARE = 0.10
-"""Of a step; some copies are the model's own."""
-
-MIN_JOINS_SHARE = 0.15
-"""Of a step; a model joins some tensors, but that should be cheap."""
-
-MIN_EVALUATION_SHARE = 0.08
-"""Of a step."""
-
+MIN_COPIES_SHARE = 0.10  # some copies in a step are the model's own
+MIN_JOINS_SHARE = 0.15  # a model joins some tensors, but that should be cheap
+MIN_EVALUATION_SHARE = 0.08  # of a step
+# Where reads are not recorded, so many operators in a step show that a line reads one by one.
 MANY_OPERATORS = 100
-"""In a step: where reads are not recorded, many operators say that a line reads one by one."""
-
-MIN_GRAPH_NODES = 0.2
-"""Of the operators of an inference: fewer that record a graph are an accident."""
-
-NODE_NS = 1_500
-"""What an operator pays for recording itself in a graph that is thrown away."""
+MIN_GRAPH_NODES = 0.2  # if fewer operators of an inference record a graph, that is an accident
+NODE_NS = 1_500  # what an operator pays for recording itself in a graph that is thrown away
 
 _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
 _READ_METHODS = frozenset({"item", "tolist"})

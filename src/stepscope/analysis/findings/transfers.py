@@ -20,11 +20,8 @@ from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.tree import ids_where
 from stepscope.units import count_text, duration_text, rate_text
 
-MIN_WAITING_SHARE = 0.02
-"""Share of the device's time lost to waits; less than this is not worth the search."""
-
-MIN_COPIES_SHARE = 0.10
-"""Of a step, in which devices copy and compute nothing."""
+MIN_WAITING_SHARE = 0.02  # if waits take less of the device's time, the search is not worth it
+MIN_COPIES_SHARE = 0.10  # share of a step in which devices copy and compute nothing
 
 _PINNED = "Pinned"
 

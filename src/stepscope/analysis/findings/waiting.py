@@ -22,8 +22,7 @@ from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.trace.model import RUNNING_STATES, Int64
 from stepscope.units import count_text, duration_text
 
-MIN_SHARE = 0.05
-"""Of a step; less is not worth the change."""
+MIN_SHARE = 0.05  # what takes less of a step is not worth the change
 
 
 class _Wait(NamedTuple):

@@ -112,8 +112,7 @@ class Averages(Table):
 
 _TIMES = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")
 _BYTES = ("cpu_bytes", "self_cpu_bytes", "device_bytes", "self_device_bytes")
-SUMS = (*_TIMES, *_BYTES, "flops")
-"""The columns of Averages that add up."""
+SUMS = (*_TIMES, *_BYTES, "flops")  # the columns of Averages that add up
 
 _NUMBERS = ("is_device", "is_annotation", "is_async", "count", *SUMS)
 

@@ -20,8 +20,7 @@ from stepscope.trace.model import Bool, Int32, Int64, UInt8
 
 OTHERS = "(others)"
 ROOT = 0
-NATIVE = 255
-"""The kind of a frame of native code; all other kinds are SliceKinds."""
+NATIVE = 255  # the kind of a frame of native code; all other kinds are SliceKinds
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ NO_LINE = -1
 
 LAUNCHER = "/bin/stepscope"  # the script of an environment that starts us
 _LIBRARY_PARTS = ("site-packages/", "dist-packages/", "lib/python3")
+# Common libraries beside the frameworks; every other file counts as the user's.
 _LIBRARIES = frozenset({"autograd", "numpy", "scipy", "stepscope", "tqdm"})
-"""Common libraries beside the frameworks; every other file counts as the user's."""
 
 
 class Place(NamedTuple):

@@ -45,8 +45,8 @@ from stepscope.trace.model import (
     UInt32,
 )
 
+# The line of a module's own code where the trace only has the first lines of functions.
 SOMEWHERE = 0
-"""The line of a module's own code in a trace that tells where functions begin: not the first."""
 
 
 @dataclass(frozen=True, slots=True)

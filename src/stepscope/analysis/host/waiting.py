@@ -18,8 +18,7 @@ from stepscope.trace.model import NO_STACK, Bool, SliceFlags, ThreadState, Trace
 
 WAITING_STATES = (ThreadState.GIL, ThreadState.BLOCKED)
 
-ONLY_WAITS = 0.98
-"""Share of a thread's time: one that wakes up now and then to look around still only waits."""
+ONLY_WAITS = 0.98  # a thread that waits for this share of its time only wakes up to look around
 
 _FUNCTIONS = {
     "threading.py": {"wait", "wait_for", "join", "acquire", "_wait_for_tstate_lock"},

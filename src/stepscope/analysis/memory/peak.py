@@ -45,8 +45,7 @@ from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 from stepscope.trace.names import OPTIMIZER_STEP
 from stepscope.units import size_text
 
-MIN_SAVING = 0.02
-"""Of the peak: what would save less is not worth a line."""
+MIN_SAVING = 0.02  # what would save less of the peak is not worth a line
 
 MOST_HOLDERS = 12
 

@@ -29,11 +29,9 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import Bool, Float64, Int64, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
 
-FEWEST_SAMPLES = 20
-"""Fewer samples of a part say too little to be scaled to its exact time."""
-
+FEWEST_SAMPLES = 20  # fewer samples of a part say too little to be scaled to its exact time
+# What happens in a smaller share of the steps is done now and then, as it should be.
 MOST_STEPS = 0.5
-"""Share of the steps: what happens in fewer of them is done now and then, as it should be."""
 
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
 _WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at

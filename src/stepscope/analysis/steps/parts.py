@@ -45,8 +45,8 @@ from stepscope.trace.names import BACKENDS, ENGINE, MODULE_PREFIX
 Int8 = NDArray[np.int8]
 
 
+# Python takes a few µs to tens of µs between two operators; a longer gap is something else.
 GLUE_NS = 100_000
-"""Python takes a few µs to tens of µs between two operators; a longer gap is something else."""
 
 _KNOWN_NAMES = 1 << 14  # the ranks of a job run the same operators
 _UNTOLD = -1

@@ -38,23 +38,13 @@ _ENGINE_STEP = re.compile(
     r"|^\[Executor\] _forward_step \d+"  # TensorRT-LLM
 )
 
-MIN_CALLS = 3
-"""Fewer calls of a module, batches or requests are no loop."""
-
-MIN_LAUNCHED = 0.5
-"""Of the time of all device work, in steps that stand for the run."""
-
+MIN_CALLS = 3  # fewer calls of a module, batches or requests are no loop
+MIN_LAUNCHED = 0.5  # steps stand for the run if they launch this share of all device time
+# Optimizers that take turns: a critic's five updates and a generator's one are six.
 LONGEST_TURN = 8
-"""Optimizers that take turns: a critic's five updates and a generator's one are six."""
-
-STEADY_FACTOR = 1.5
-"""While the first steps take longer than the usual one by this, the program warms up."""
-
-MOST_WARM_UP = 0.2
-"""Share of the steps that may count as warming up."""
-
-COMPILING_SHARE = 0.1
-"""A step that spends more than this on compiling is not a usual one."""
+STEADY_FACTOR = 1.5  # the program warms up while its first steps take this many times the usual one
+MOST_WARM_UP = 0.2  # share of the steps that may count as warming up
+COMPILING_SHARE = 0.1  # a step that spends more of its time compiling is not a usual one
 
 
 class StepsBy(Enum):

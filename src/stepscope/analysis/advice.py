@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.host.landmarks import LANDMARKS
-from stepscope.analysis.remedies import ADVICE
+from stepscope.analysis.remedies import ADVICE, Remedy
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import distinct_ids
-
-if TYPE_CHECKING:
-    from stepscope.analysis.remedies import Remedy
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 
 @shared

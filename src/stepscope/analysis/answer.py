@@ -6,8 +6,9 @@ and ``--json`` show this and nothing else, so that they agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,41 +17,30 @@ from stepscope.analysis.device.lines import device_lines
 from stepscope.analysis.device.power import DevicePower, device_power
 from stepscope.analysis.device.roofline import flops_utilisation
 from stepscope.analysis.device.start_up import start_up_idle_ns
-from stepscope.analysis.device.steps import device_step
+from stepscope.analysis.device.steps import DeviceStep, device_step
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.findings import Severity, find_problems
+from stepscope.analysis.findings import Finding, Severity, find_problems
 from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.intervals import union
-from stepscope.analysis.memory.peak import peaks_of_memory
+from stepscope.analysis.memory.peak import PeakMemory, peaks_of_memory
 from stepscope.analysis.shared import shared, shared_analyses
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.ledger import ledger
+from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.phases import phase_table, without_compilation
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.analysis.steps.unit import unit_words
+from stepscope.trace.model import Trace
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.device.steps import DeviceStep
-    from stepscope.analysis.findings import Finding
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.memory.peak import PeakMemory
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Trace
-
-MIN_ROW_SHARE = 0.005
-"""What takes less of a step is summed up as the rest."""
+MIN_ROW_SHARE = 0.005  # what takes less of a step is summed up as the rest
 
 _LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Some of the time of a step."""
-
     what: str
     ns: float
     share: float  # of the step
@@ -79,7 +69,6 @@ class DeviceFacts:
     lines: tuple[Row, ...] = ()  # by the device time of what they launch, their backward included
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         step = self.step
         told: dict[str, Any] = {
             "flops_utilisation": self.flops_utilisation,
@@ -126,7 +115,6 @@ class Answer:
     threads: float = 1.0  # that are in steps, or share the time of a run without any, at a time
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         steps = self.steps
         return {
             "verdict": self.verdict,

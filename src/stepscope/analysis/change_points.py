@@ -12,37 +12,24 @@ a service along, or are no longer kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from stepscope.trace.model import Float64
 
-    from stepscope.trace.model import Float64
-
-
-ALPHA = 0.05
-"""How often a series without a change may have one."""
-
-FEWEST = 3
-"""Measurements on each side of a change: fewer may be odd ones."""
-
-LEAST_EFFECT = 0.01
-"""A smaller change, of one, is of no interest."""
-
-MOST = 400
-"""Measurements that are looked at, the last ones: time and memory grow with their square."""
+ALPHA = 0.05  # how often a series without a change may be said to have one
+FEWEST = 3  # on each side of a change; fewer measurements may be outliers
+LEAST_EFFECT = 0.01  # a smaller relative change is of no interest
+MOST = 400  # only the last measurements count: time and memory grow with their square
 
 _SHUFFLES = 199
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change between two measurements."""
-
     at: int  # the first measurement after it
     before: float  # the median of the part before, and after
     after: float

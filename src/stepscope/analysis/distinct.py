@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64
+from stepscope.trace.model import Int64
 
 _NATIVE = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint32))
 _ROOM = 4  # times the rows: a table that large is still cheaper than sorting

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope import _native
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int64
+from stepscope.trace.model import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +18,10 @@ class Intervals:
     end_ns: Int64
 
     def __len__(self) -> int:
-        """Return the number of intervals."""
         return len(self.start_ns)
 
     @property
     def total_ns(self) -> int:
-        """Return their total length."""
         return int((self.end_ns - self.start_ns).sum())
 
     def covered(self, from_ns: Int64, to_ns: Int64) -> Int64:
@@ -57,7 +52,6 @@ class Intervals:
         return Intervals(starts[kept], ends[kept])
 
     def gaps(self, from_ns: int, to_ns: int) -> Intervals:
-        """Return the gaps that they leave between two moments."""
         starts = np.concatenate([[from_ns], np.clip(self.end_ns, from_ns, to_ns)])
         ends = np.concatenate([np.clip(self.start_ns, from_ns, to_ns), [to_ns]])
         kept = starts < ends

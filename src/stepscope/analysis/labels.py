@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.tree import distinct_ids
+from stepscope.analysis.tree import CallTree, distinct_ids
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import UInt32
-    from stepscope.trace.strings import Strings
+from stepscope.trace.model import UInt32
+from stepscope.trace.strings import Strings
 
 _Text = TypeVar("_Text")
 _STEP_PREFIX = "ProfilerStep#"
@@ -36,7 +30,6 @@ class Labels(Sequence[_Text], Generic[_Text]):
     texts: Sequence[_Text]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.codes)
 
     @overload
@@ -44,13 +37,11 @@ class Labels(Sequence[_Text], Generic[_Text]):
     @overload
     def __getitem__(self, index: slice) -> Labels[_Text]: ...
     def __getitem__(self, index: int | slice) -> _Text | Labels[_Text]:
-        """Return the text of one row, or the labels of a run of rows."""
         if isinstance(index, slice):
             return Labels(self.codes[index], self.texts)
         return self.texts[int(self.codes[index])]
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Labels[_Text]:
-        """Return the labels of some rows."""
         return Labels(self.codes[rows], self.texts)
 
 

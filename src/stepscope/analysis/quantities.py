@@ -16,8 +16,8 @@ synchronisations
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,34 +41,23 @@ from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
+from stepscope.trace.model import NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from stepscope.trace.model import Int64, Trace, UInt32
-
-MOST_ROWS = 200
-"""Rows that are kept of a quantity, the largest: enough to find the one that grew."""
-
-MOST_PLACES = 12
-"""Lines that are kept of a row."""
+MOST_ROWS = 200  # the largest rows of a quantity are enough to find the one that grew
+MOST_PLACES = 12  # lines that are kept of a row
 
 
 @shared
 def quantities(trace: Trace) -> Mapping[str, Quantity]:
-    """Return everything that is counted, by name."""
     with shared_analyses():
         return {name: make(trace, name) for name, make in _MAKERS.items()}
 
 
 def quantity_names() -> tuple[str, ...]:
-    """Return what can be counted."""
     return tuple(_MAKERS)
 
 
 def words_of(name: str) -> str:
-    """Return a quantity's name in words."""
     return _WORDS.get(name, name.replace("_", " "))
 
 

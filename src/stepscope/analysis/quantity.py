@@ -20,7 +20,6 @@ class Unit(Enum):
     TIME = "ns"
 
     def text(self, value: float, word: str = "") -> str:
-        """Return a value for people."""
         if self is Unit.BYTES:
             return size_text(value)
         if self is Unit.FLOPS:
@@ -49,7 +48,6 @@ class Share:
 
     @property
     def words(self) -> str:
-        """Return its name and place."""
         return f"{self.name} at {self.place}" if self.place else self.name
 
     def new_place(self, before: Share | None) -> str:
@@ -66,8 +64,6 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something that was counted."""
-
     name: str
     words: str
     unit: Unit
@@ -87,5 +83,4 @@ class Quantity:
         return float(np.median(self.later_steps)) if self.by_step else None
 
     def text(self, value: float) -> str:
-        """Return a value of this quantity for people."""
         return self.unit.text(value)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from stepscope.registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class Remedy(Enum):
@@ -32,8 +29,6 @@ class Remedy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The words of one framework."""
-
     framework: str  # as its package is called
     words: Mapping[Remedy, str]
     is_assumed: bool = False  # where a trace does not tell its framework

@@ -8,15 +8,13 @@ a table that somebody asks for does not hold on to memory.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Known = dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
 
-    # The arguments are kept with the result: as long as they live, nothing else has their ids.
-    Known = dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64
-
+from stepscope.trace.model import Bool, Int32, Int64
 
 _PLACES = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint32))
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.labels import Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import polars
-    from numpy.typing import NDArray
 
-    Columns = dict[str, Sequence[Any] | NDArray[Any]]
+Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 
 class Table:
@@ -27,16 +26,13 @@ class Table:
     __slots__ = ()
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(next(iter(self.to_columns().values())))
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Return some of the rows, in the order in which they are chosen."""
         names = [each.name for each in fields(self)]  # type: ignore[arg-type]
         return type(self)(**{name: _taken(getattr(self, name), rows) for name in names})
 
     def to_columns(self) -> Columns:
-        """Return the columns by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     def to_polars(self) -> polars.DataFrame:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,30 +7,35 @@ changes parents and hence self times; the Trace itself keeps every slice.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around, summed
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64, Trace, UInt8, UInt32
-    from stepscope.trace.strings import Strings
-
+from stepscope.trace.model import (
+    DEVICE_KINDS,
+    NO_PARENT,
+    Bool,
+    Int32,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt8,
+    UInt32,
+)
+from stepscope.trace.strings import Strings
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
+# Kineto's name for the slice that spans a whole recording; it is not an event.
 SPAN_CATEGORY = "Trace"
-"""Kineto's name for the slice that spans a whole recording; it is not an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,6 @@ class CallTree:
     memory: EventMemory | None = None  # None: not recorded, or not asked for
 
     def __len__(self) -> int:
-        """Return the number of events."""
         return len(self.parent)
 
     def of(self, column: NDArray[_Scalar]) -> NDArray[_Scalar]:
@@ -64,7 +68,6 @@ class CallTree:
         return column if self.rows is None else column.take(self.rows)
 
     def row(self, event: int) -> int:
-        """Return the slice of an event."""
         return event if self.rows is None else int(self.rows[event])
 
     def events_around(self, slices: Int32) -> Int32:
@@ -147,12 +150,10 @@ def framework_operators(trace: Trace) -> Bool:
 
 
 def rows_named(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
-    """Return the slices whose name is wanted."""
     return np.flatnonzero(is_named(trace, wanted))
 
 
 def is_named(trace: Trace, wanted: Callable[[str], bool]) -> Bool:
-    """Tell which slices have a name that is wanted."""
     return has_text(trace.slices.name, trace.strings, wanted)
 
 

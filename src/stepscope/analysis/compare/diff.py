@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.evidence import evidence, with_evidence
-from stepscope.analysis.compare.matching import matched, renamed_modules
+from stepscope.analysis.compare.matching import Match, matched, renamed_modules
 from stepscope.analysis.compare.model import (
     GONE,
     MOVED,
@@ -23,23 +23,14 @@ from stepscope.analysis.compare.model import (
     Row,
 )
 from stepscope.analysis.compare.quantities import count_changes, memory_changes, peaks_of
-from stepscope.analysis.compare.side import Amount, Work, side_of
+from stepscope.analysis.compare.side import Amount, Amounts, Side, Work, side_of
 from stepscope.analysis.compare.sorting import knows_shapes
-from stepscope.analysis.compare.statistics import compare_samples, corrected
-from stepscope.analysis.findings import find_problems
+from stepscope.analysis.compare.statistics import Comparison, compare_samples, corrected
+from stepscope.analysis.findings import Finding, find_problems
 from stepscope.analysis.shared import both, shared_analyses
+from stepscope.trace.model import Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from stepscope.analysis.compare.matching import Match
-    from stepscope.analysis.compare.side import Amounts, Side
-    from stepscope.analysis.compare.statistics import Comparison
-    from stepscope.analysis.findings import Finding
-    from stepscope.trace.model import Trace
-
-MOST_TESTED = 8
-"""Of the largest rows it is tested whether they changed, corrected for their number."""
+MOST_TESTED = 8  # only the largest rows are tested, and p values are corrected for their number
 
 OUTSIDE = "outside of modules"
 
@@ -172,7 +163,6 @@ def _whole(amounts: Mapping[str, Amount], side: Side, otherwise: str) -> Mapping
 
 
 def words_of(work: Work) -> str:
-    """Return what a row is called."""
     name = f"{_KIND_WORDS.get(work.kind, '')}{work.name}"
     shapes = f" {work.shapes}" if work.shapes else ""
     module = f" in {work.module}" if work.module else ""

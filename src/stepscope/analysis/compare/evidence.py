@@ -12,14 +12,14 @@ work is corrected for by that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.compare.side import Work
+from stepscope.analysis.compare.side import Run, Side, Work
 from stepscope.analysis.compare.statistics import (
     ALPHA,
     CONFIDENCE,
@@ -29,13 +29,7 @@ from stepscope.analysis.compare.statistics import (
     Verdict,
 )
 from stepscope.analysis.distinct import distinct_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stepscope.analysis.compare.side import Run, Side
-    from stepscope.trace.model import Bool, Float64, Int64
-
+from stepscope.trace.model import Bool, Float64, Int64
 
 _QUANTILE = 0.1  # of the times of one call over the steps
 _OFTEN = 0.5  # share of the steps that a call must be in

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.compare.model import Diff
+from stepscope.analysis.compare.side import Run, Side
 from stepscope.analysis.compare.sorting import BETWEEN
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import device_work
@@ -16,15 +17,9 @@ from stepscope.analysis.labels import shown_name
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import levels
-from stepscope.trace.model import NO_PARENT, NO_SLICE
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Int64
 
-if TYPE_CHECKING:
-    from stepscope.analysis.compare.model import Diff
-    from stepscope.analysis.compare.side import Run, Side
-    from stepscope.trace.model import Int64
-
-LEAST_SHARE = 0.0005
-"""Of a step: what takes less on both sides is part of what is around it."""
+LEAST_SHARE = 0.0005  # a path that takes less of a step on both sides is part of its caller
 
 ROOT = 0
 

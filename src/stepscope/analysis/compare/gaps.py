@@ -6,26 +6,19 @@ their shares are scaled to it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.compare.moments import Moments, Windows
+from stepscope.analysis.compare.sorting import Sorting
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.sampled_stacks import sampled_stacks
+from stepscope.analysis.host.sampled_stacks import SampledStack, sampled_stacks
 from stepscope.analysis.intervals import union
-from stepscope.trace.model import NO_STACK
+from stepscope.trace.model import NO_STACK, Int64, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stepscope.analysis.compare.moments import Moments, Windows
-    from stepscope.analysis.compare.sorting import Sorting
-    from stepscope.analysis.host.sampled_stacks import SampledStack
-    from stepscope.trace.model import Int64, Trace
-
-FEWEST_SAMPLES = 20
-"""Fewer samples of what no operator covers say too little about it."""
+FEWEST_SAMPLES = 20  # fewer samples outside operators say too little
 
 OTHER_LINES = "libraries, not called by a line of the program"
 DEVICE_BUSY = "while devices work"

@@ -9,17 +9,13 @@ Python are matched within their function, which may have moved down its file.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.compare.model import GONE, MOVED, NEW, RENAMED, SAME
+from stepscope.analysis.compare.side import Amounts, Work
 from stepscope.trace.names import FRAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
-
-    from stepscope.analysis.compare.side import Amounts, Work
 
 _NAMESPACE = re.compile(r"^(aten|prim|torch|paddle|phi|pd_op)(::|\.)|\bautograd::engine::\w+: ")
 _ENDING = re.compile(

@@ -39,7 +39,6 @@ class Row:
 
     @property
     def difference_ns(self) -> int:
-        """Return how much longer it takes."""
         return self.after_ns - self.before_ns
 
     @property
@@ -48,7 +47,6 @@ class Row:
         return max(abs(self.difference_ns) - self.error_ns, 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         told: dict[str, Any] = {
             "what": self.what,
             "before_ns": self.before_ns,
@@ -79,12 +77,10 @@ class DiffTable:
 
     @property
     def before_ns(self) -> int:
-        """Return the time of the step before."""
         return sum(row.before_ns for row in self.rows)
 
     @property
     def after_ns(self) -> int:
-        """Return the time of the step after."""
         return sum(row.after_ns for row in self.rows)
 
     @property
@@ -93,7 +89,6 @@ class DiffTable:
         return sum(row.difference_ns for row in self.rows)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "by": self.by,
             "title": self.title,
@@ -115,11 +110,9 @@ class Quantity:
 
     @property
     def difference(self) -> float:
-        """Return how much more it is."""
         return self.after - self.before
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "what": self.what,
             "before": self.before,
@@ -153,12 +146,10 @@ class Diff:
 
     @property
     def before_ns(self) -> int:
-        """Return how long the usual step took before."""
         return self.before.step_ns
 
     @property
     def after_ns(self) -> int:
-        """Return how long the usual step takes after."""
         return self.after.step_ns
 
     @property
@@ -211,11 +202,9 @@ class Diff:
         }
 
     def __str__(self) -> str:
-        """Return the verdict."""
         return self.verdict
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
         return "".join(show(self) for show in NOTEBOOK)
 
 

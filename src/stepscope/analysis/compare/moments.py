@@ -10,21 +10,16 @@ a step add up to it, to the ns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.timeline import Timeline, innermost
 from stepscope.analysis.tree import span_mask
-from stepscope.trace.model import NO_SLICE, SliceFlags
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,6 @@ class Windows:
     duration_ns: Int64  # of each step: more than its window where steps overlap
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.start_ns)
 
     def take(self, which: Bool) -> Windows:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.steps.steps import MOST_WARM_UP
+from stepscope.trace.model import Float64
 
-if TYPE_CHECKING:
-    from stepscope.trace.model import Float64
-
-
-WARM_FACTOR = 1.2
-"""A first step longer than the usual one by this is still warming up."""
-
+WARM_FACTOR = 1.2  # a first step that takes this many times the usual one is still warming up
+# Relative change from the first to the last part of a run that is worth a remark.
 LEAST_DRIFT = 0.05
-"""Relative change from the first to the last part of a run that is worth a remark."""
-
-LEAST_APART = 0.10
-"""Relative distance of two kinds of steps that is worth a remark."""
+LEAST_APART = 0.10  # relative distance of two kinds of steps that is worth a remark
 
 _FEWEST = 20  # steps: fewer show no pattern
 _CORRELATED = 0.2  # autocorrelation above which neighbours count as alike
@@ -54,7 +45,6 @@ def block_length(values: Float64) -> int:
 
 
 def oddities(times: Float64, unit: str = "step") -> list[str]:
-    """Say what is odd about a run's steps."""
     if len(times) < _FEWEST:
         return []
     return [told for told in (drift(times, unit), two_kinds(times, unit)) if told]

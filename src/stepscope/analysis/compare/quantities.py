@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from stepscope.analysis.compare.model import Quantity
+from stepscope.analysis.compare.side import Side
 from stepscope.analysis.memory.blocks import blocks_of_device
 from stepscope.analysis.memory.totals import totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from stepscope.analysis.compare.side import Side
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import SliceKind, Trace
 
 _SYNCHRONIZE = ("Synchronize", "synchronize")
 
 
 def memory_changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Quantity]:
-    """Compare the highest peak of each device's memory."""
     return [
         Quantity(f"peak memory, {device}", before[device], after[device], "bytes")
         for device in before
@@ -43,7 +37,6 @@ def peaks_of(traces: Sequence[Trace]) -> dict[str, float]:
 
 
 def count_changes(sides: tuple[Side, Side]) -> list[Quantity]:
-    """Compare how many events of each kind a step has."""
     counted = [_events(side) for side in sides]
     return [
         Quantity(what, counted[0][what], counted[1][what])

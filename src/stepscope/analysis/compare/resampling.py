@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.compare.oddities import block_length
 from stepscope.analysis.compare.student import two_sided_p
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Float64 = NDArray[np.float64]
 
-    from numpy.typing import NDArray
 
-    Float64 = NDArray[np.float64]
-
+# How much runs of one program differ where there are too few to tell: address layout, clock rates
+# and other programs. This prior weighs as much as three runs.
 RUN_SPREAD = 0.03
-"""How much runs of one program differ, of one, where there are too few of them to tell.
-
-Address layout, clock rates and the machine's other work: a prior of three runs' weight.
-"""
 
 _PRIOR_RUNS = 3
 _PERMUTATIONS = 3000

@@ -7,25 +7,20 @@ All amounts are whole ns and add up to it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from stepscope.analysis.compare.gaps import GapLines, gap_lines
-from stepscope.analysis.compare.moments import moments, windows
+from stepscope.analysis.compare.moments import Moments, Windows, moments, windows
 from stepscope.analysis.compare.sorting import Sorting, sorting
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.sums import summed
+from stepscope.trace.model import Int64, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from stepscope.analysis.compare.moments import Moments, Windows
-    from stepscope.trace.model import Int64, Trace
-
-FEWEST_STEPS = 8
-"""Of fewer steps all count."""
+FEWEST_STEPS = 8  # with fewer steps, all of them count
 
 _MIDDLE = (25, 75)  # percentiles
 _ORDERED_STEPS = 3
@@ -87,11 +82,9 @@ class Side:
 
     @property
     def step_times(self) -> list[Int64]:
-        """Return the time of each steady step of each run."""
         return [run.windows.duration_ns for run in self.runs]
 
     def series(self, wanted: Work) -> list[Int64]:
-        """Return how long some work takes in each steady step of each run."""
         return [_series(run, wanted) for run in self.runs]
 
 

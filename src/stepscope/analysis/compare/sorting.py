@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.compare.moments import Moments, Windows
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct, distinct_pairs
@@ -18,16 +18,10 @@ from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts
 from stepscope.analysis.sums import nearest, summed
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.keys import INPUT_DIMS
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.trace.names import MODULE_PREFIX
 
-if TYPE_CHECKING:
-    from stepscope.analysis.compare.moments import Moments, Windows
-    from stepscope.trace.model import Bool, Int64, Trace
-
-
-BETWEEN = "between events"
-"""What no event covers: mostly Python."""
+BETWEEN = "between events"  # what no event covers is mostly Python
 
 NO_KERNEL = "no device work"
 

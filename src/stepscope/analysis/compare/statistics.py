@@ -10,12 +10,14 @@ Everything is deterministic: the same samples and seed give the same answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import comb, log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.oddities import oddities, warm_up
@@ -29,26 +31,13 @@ from stepscope.analysis.compare.resampling import (
     t_test,
 )
 from stepscope.analysis.compare.student import two_sided_quantile
+from stepscope.trace.model import Float64
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from stepscope.trace.model import Float64
-
-
-ALPHA = 0.01
-"""How often an unchanged program may be called changed."""
-
-CONFIDENCE = 0.95
-"""Of the interval."""
-
+ALPHA = 0.01  # how often an unchanged program may be called changed
+CONFIDENCE = 0.95  # of the interval of the change
+# With one run a side, a smaller change is not reported: whole runs differ by several percent.
 SINGLE_RUN_EFFECT = 0.10
-"""With one run a side only a larger change is called one: whole runs differ by several percent."""
-
-FEWEST_STEPS = 5
-"""Fewer steps on a side say nothing about how much they vary."""
+FEWEST_STEPS = 5  # fewer steps on a side say nothing about how much they vary
 
 _FEWEST_LABELINGS = round(2 / ALPHA)  # of runs to sides: with fewer no p is below ALPHA
 _AGREEING = 0.5  # of the change of the median: how much the lower quartile must change, too
@@ -67,7 +56,6 @@ class Verdict(Enum):
 
     @property
     def is_real(self) -> bool:
-        """Tell whether the program changed."""
         return self in (Verdict.SLOWER, Verdict.FASTER)
 
 
@@ -113,11 +101,9 @@ class Comparison:
 
     @property
     def is_real(self) -> bool:
-        """Tell whether the program changed."""
         return self.verdict.is_real
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "verdict": self.verdict.value,
             "is_real": self.is_real,
@@ -198,7 +184,6 @@ class _Side:
 
     @property
     def median(self) -> float:
-        """Return the usual run's usual step."""
         return float(np.median(self.at(50))) if self.runs else 0.0
 
 

@@ -6,19 +6,15 @@ A device is busy while any of its streams works: the union of all work, no momen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import summed
 from stepscope.analysis.table import Table
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)

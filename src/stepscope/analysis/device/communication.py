@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import COLLECTIVE, DTYPE, GROUP_SIZE, IN_ELEMENTS, OUT_ELEMENTS
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import Float64, Int64, Trace
 
 _UNKNOWN = -1
 _NCCL_NAME = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")

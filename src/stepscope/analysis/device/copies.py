@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
 from stepscope.trace.keys import BYTES
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import Float64, Int64, Trace
 
 _UNKNOWN = -1
 

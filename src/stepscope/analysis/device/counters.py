@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import Float64, Int64, Trace
 
 # What the counters are called, and the numbers in them.
 POWER_CATEGORY = "gpu_power"
@@ -57,7 +54,6 @@ class Readings:
     """What was read of one device, of one category."""
 
     def __init__(self, trace: Trace, rows: Int64) -> None:
-        """Take the rows of its marks."""
         self._trace, self._rows = trace, rows
         self._names = trace.marks.name[rows]
         used = np.unique(self._names).tolist()
@@ -65,7 +61,6 @@ class Readings:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the counters."""
         return list(self._ids)
 
     def of(self, counter: str, key: str) -> tuple[Int64, Int64]:
@@ -115,7 +110,6 @@ class CounterMean:
     samples: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return asdict(self)
 
 

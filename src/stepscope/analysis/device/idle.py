@@ -32,36 +32,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.host.event_types import event_types
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels
-from stepscope.analysis.table import Table
+from stepscope.analysis.table import Columns, Table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.table import Columns
-    from stepscope.trace.model import Int64, Trace
-
-
+# Launching again takes the host tens of µs; what takes longer may be work of its own.
 LONGEST_AFTER_SYNC_NS = 1_000_000
-"""Launching again takes the host tens of µs; what takes longer may be work of its own."""
-
+# If the device worked for this share of the host's own time before, that time was hidden.
 HIDDEN = 0.9
-"""Share of the host's own time that the device worked before: so much would have been hidden."""
-
+# Work that starts this long after its launching call waits for something else.
 LONGEST_LAUNCH_NS = 1_000_000
-"""From the end of a call on: work that starts later waits for something else."""
 
 _WAITING_CALL = re.compile(
     r"synchronize|^(cu|cuda|hip)Memcpy(?!.*Async)|^urQueueFinish|^urEventWait", re.IGNORECASE
@@ -83,7 +72,6 @@ class IdleReason(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name to show."""
         return self.name.lower().replace("_", " ")
 
 
@@ -100,7 +88,6 @@ class IdleGaps(Table):
     parts_ns: Int64  # a row per gap, a column per IdleReason
 
     def __len__(self) -> int:
-        """Return the number of gaps."""
         return len(self.start_ns)
 
     @property
@@ -194,7 +181,6 @@ def waiting_calls(trace: Trace, work: DeviceWork) -> Int64:
 
 
 def loading_ranges(trace: Trace) -> Int64:
-    """Return the rows of the ranges in which data is loaded, ascending."""
     return np.flatnonzero(event_types(trace) == TracerEventType.Dataloader)
 
 

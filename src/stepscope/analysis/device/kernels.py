@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.tensor_cores import uses_tensor_cores
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import summed
 from stepscope.analysis.table import Table
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 
 UNKNOWN = -1
 _REGISTERS = "registers per thread"
@@ -98,7 +94,6 @@ def _integer(trace: Trace, key: str) -> Int64:
 
 
 def _shape(trace: Trace, row: int) -> tuple[str, str]:
-    """Return the grid and the block of one kernel."""
     rest = trace.slices.args.rest
     if not len(rest) or not rest[row]:
         return "", ""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around, summed, with_children
+from stepscope.analysis.tree import CallTree
 from stepscope.trace.keys import CAPTURED_NODE, EXTERNAL_ID
 from stepscope.trace.kinds import CALL_KINDS, WORK_KINDS
-from stepscope.trace.model import NO_CORRELATION, NO_PARENT, SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int64, Trace, UInt8
+from stepscope.trace.model import NO_CORRELATION, NO_PARENT, Int64, SliceKind, Trace, UInt8
 
 _EXTERNAL_ID_KEYS = (EXTERNAL_ID, "external id")  # the second: device work of early Kinetos
 _NO_LAUNCH = -1

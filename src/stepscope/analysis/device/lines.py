@@ -8,30 +8,24 @@ calls of an operator from the same place of the call tree share the lines that s
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.module_calls import forward_rows
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import own_path, sampled_stacks
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.sums import around
-from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
+from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, Float64, Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Float64, Int64, Trace
-
-    Path = tuple[Place, ...]
-    Weights = dict[Hashable, dict[Path, float]]
+Path = tuple[Place, ...]
+Weights = dict[Hashable, dict[Path, float]]
 
 
 def device_lines(trace: Trace) -> dict[Place, float]:

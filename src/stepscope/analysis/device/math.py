@@ -8,21 +8,17 @@ kernels, copies and fills under the operator, not by the time of its call on the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.flops.count import flops_of, flops_per_second
 from stepscope.analysis.sums import summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import call_tree
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import Float64, Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,6 @@ class OperatorFlops(Table):
 
     @property
     def flops_per_second(self) -> Float64:
-        """Return what the calls achieved."""
         return flops_per_second(self.flops, self.device_ns)
 
 

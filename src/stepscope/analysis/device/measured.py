@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, TypeGuard
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
 
 from stepscope.analysis.device.peaks import Peaks, peaks_of
 from stepscope.errors import StepscopeError
 from stepscope.private_folders import cache_places
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _FILE = "device-peaks.json"
 

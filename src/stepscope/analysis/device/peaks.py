@@ -8,17 +8,12 @@ name counts.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+# The types whose peaks the tables have.
 FLOAT64, FLOAT32, TF32, FLOAT16, FLOAT8 = "float64", "float32", "tf32", "float16", "float8"
-"""The types that devices tell apart."""
-
-BFLOAT16 = "bfloat16"
-"""As fast as float16: it has no row of its own."""
+BFLOAT16 = "bfloat16"  # as fast as float16, so the tables have no column for it
 
 
 @dataclass(frozen=True, slots=True)

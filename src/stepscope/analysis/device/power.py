@@ -7,7 +7,7 @@ it does not, or its counter moved too seldom to tell, it is what the power adds 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,19 +30,17 @@ from stepscope.analysis.device.counters import (
     SM_MHZ,
     TEMPERATURE,
     UTILISATION,
+    Readings,
     counted_time,
     mean_over,
     readings_of,
 )
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
+from stepscope.trace.model import Float64, Int64, Trace
 
-if TYPE_CHECKING:
-    from stepscope.analysis.device.counters import Readings
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Float64, Int64, Trace
-
+# The energy counter must have moved this often for its ends to be known to a few percent.
 MIN_MOVES = 20
-"""How often the device's energy counter must have moved for its ends to be known to a few %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,6 @@ class DevicePower:
     held_by_hardware: float | None  # for no reason that it tells
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return asdict(self)
 
 

@@ -9,18 +9,13 @@ Work whose call is not in the trace is counted and left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.table import Table
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,15 @@ them in a cache, and is at its roof.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.math import device_model
 from stepscope.analysis.device.measured import best_peaks
-from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, peaks_of
+from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, Peaks, peaks_of
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.traffic import CallInputs, bytes_of, inputs_of
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.shared import shared
@@ -28,22 +27,12 @@ from stepscope.analysis.sums import around, summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.keys import BYTES
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from stepscope.analysis.device.peaks import Peaks
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Bool, Float64, Int64, Trace
-
-
-REACHABLE = 0.8
-"""Of the roof: what good kernels reach."""
-
+REACHABLE = 0.8  # good kernels reach this share of the roof
+# Caches are about this many times as fast as memory; what is faster yet reads less.
 FROM_A_CACHE = 3.0
-"""Times the memory's peak: caches are about that much faster. Who is faster yet reads less."""
-
-SHORTEST_NS = 2_000
-"""No kernel takes less, whatever it does: to start, to read and to write take that."""
+SHORTEST_NS = 2_000  # no kernel takes less: it has to start, to read and to write
 
 _ON_DEVICE = "DtoD"  # copies within a device; all others are limited by what is between
 
@@ -93,12 +82,10 @@ class Roofline(Table):
 
     @property
     def flops_per_second(self) -> Float64:
-        """Return the operations a second that were achieved."""
         return self.flops * 1e9 / np.maximum(self.device_ns, 1)
 
     @property
     def bytes_per_second(self) -> Float64:
-        """Return the bytes a second that were moved."""
         return self.bytes * 1e9 / np.maximum(self.device_ns, 1)
 
     @property

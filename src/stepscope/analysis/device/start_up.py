@@ -10,30 +10,20 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason, idle_gaps
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.intervals import union
+from stepscope.analysis.device.idle import IdleGaps, IdleReason, idle_gaps
+from stepscope.analysis.device.work import DeviceWork, device_work
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.phases import compilations
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SLICE, PRODUCER, SliceKind
+from stepscope.trace.model import NO_SLICE, PRODUCER, Bool, Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from stepscope.analysis.device.idle import IdleGaps
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Bool, Int64, Trace
-
-
+# Loading a module of kernels when one of them is first used takes longer.
 MIN_FIRST_USE_NS = 500_000
-"""Loading a module of kernels, when one of them is first used: it happens once."""
-
-MIN_RUNS = 3
-"""What runs less often may be all that the program does."""
+MIN_RUNS = 3  # a kernel that runs less often may be all that the program does
 
 _FIRST_USE = re.compile(r"(Module|Library)(Load|GetFunction)|GetFuncBySymbol|cuInit|nvrtc", re.I)
 
@@ -55,7 +45,6 @@ class StartUp:
     """When a program starts up, as far as its devices wait for it."""
 
     def __init__(self, trace: Trace, work: DeviceWork) -> None:
-        """Derive nothing yet."""
         self._trace = trace
         self._work = work
 
@@ -136,10 +125,8 @@ class StartUp:
 
     @property
     def _first(self) -> Int64:
-        """Return the first piece of work of each name."""
         return self._runs[0]
 
     @property
     def _count(self) -> Int64:
-        """Return how many pieces of work have each name."""
         return self._runs[1]

@@ -13,26 +13,18 @@ in a synchronisation, while data is loaded (see idle). Else the device does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, idle_gaps
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.analysis.steps.steps import Steps, steady_steps, step_table
 from stepscope.analysis.table import Table
 from stepscope.trace.kinds import step_number
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.steps.steps import Steps
-    from stepscope.trace.model import Bool, Int64, Trace
-
-
-MOST_WAITING = 0.1
-"""Share of a step: a device that waits less for the host is what limits."""
+MOST_WAITING = 0.1  # a device that waits for the host for less of a step is what limits
 
 _BY_THE_HOST = (
     IdleReason.HOST,
@@ -60,7 +52,6 @@ class DeviceSteps(Table):
 
     @property
     def idle_ns(self) -> Int64:
-        """Return how long the device did nothing."""
         return self.device_ns - self.busy_ns
 
     @property

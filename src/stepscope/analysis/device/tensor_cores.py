@@ -46,8 +46,6 @@ _NO = re.compile(
 
 
 class TensorCores(Enum):
-    """Whether a kernel computes on tensor cores."""
-
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"

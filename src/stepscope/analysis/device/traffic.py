@@ -10,19 +10,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
-from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.landmarks import Landmarks, landmarks
 from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.host.landmarks import Landmarks
-
 
 # Where the matrices are; for some, the bytes of an element of the result.
 _PRODUCTS = {
@@ -55,7 +50,6 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        """Return what there is to read of it."""
         return self.moved * self.item_bytes
 
 

@@ -18,7 +18,6 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,19 +28,14 @@ from stepscope.analysis.device.launches import (
     launching_calls,
 )
 from stepscope.analysis.distinct import distinct, distinct_pairs
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.keys import COLLECTIVE
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace, Track, UInt8
 from stepscope.trace.xla import NO_NUMBER, device_number, stream_number
-
-if TYPE_CHECKING:
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Bool, Int64, Trace, Track, UInt8
-
 
 _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|rocshmem|deep_?ep|::ep::(inter|intra)node|cross_device_reduce|sendrecv"
@@ -58,8 +52,6 @@ _MTIA_WAITS = frozenset({"event_record", "event_wait"})
 
 
 class WorkKind(IntEnum):
-    """What a piece of device work is."""
-
     COMPUTE = 0
     COMMUNICATION = 1
     COPY = 2
@@ -79,22 +71,18 @@ class DeviceWork:
     streams: tuple[tuple[int, str], ...]  # the device and the stream's name, a row per track
 
     def __len__(self) -> int:
-        """Return the number of pieces."""
         return len(self.rows)
 
     @cached_property
     def start_ns(self) -> Int64:
-        """Return when each began."""
         return self.trace.slices.start_ns[self.rows]
 
     @cached_property
     def duration_ns(self) -> Int64:
-        """Return how long each took."""
         return self.trace.slices.duration_ns[self.rows]
 
     @cached_property
     def end_ns(self) -> Int64:
-        """Return when each ended."""
         return self.start_ns + self.duration_ns
 
     @cached_property
@@ -104,7 +92,6 @@ class DeviceWork:
 
     @cached_property
     def is_kernel(self) -> Bool:
-        """Tell which are kernels, of whatever purpose."""
         return np.isin(self.kind, (WorkKind.COMPUTE, WorkKind.COMMUNICATION))
 
     @cached_property
@@ -157,7 +144,6 @@ class DeviceWork:
 
 @shared
 def device_work(trace: Trace) -> DeviceWork:
-    """Find the device work of a trace."""
     slices = trace.slices
     rows = np.flatnonzero(np.isin(slices.kind, WORK_KINDS))
     rows, kind = _classified(trace, rows)
@@ -174,7 +160,6 @@ def device_work(trace: Trace) -> DeviceWork:
 
 @lru_cache(_KNOWN_NAMES)
 def is_communication(kernel_name: str) -> bool:
-    """Tell by its name whether a kernel moves data between devices."""
     told = demangled(kernel_name)
     return _COMMUNICATION.search(told) is not None and _IN_A_BLOCK.search(told) is None
 

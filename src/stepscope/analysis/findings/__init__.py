@@ -6,7 +6,6 @@ Adding a module of detectors takes one line here; other packages use ``DETECTORS
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.findings import (  # noqa: F401  importing them registers what they find
     allocations,
@@ -34,18 +33,12 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
 from stepscope.analysis.findings.spots import line_words, place_words
-from stepscope.analysis.steps.undisturbed import undisturbed
+from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.steps.undisturbed import Undisturbed, undisturbed
+from stepscope.trace.model import Trace
 
-if TYPE_CHECKING:
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.steps.undisturbed import Undisturbed
-    from stepscope.trace.model import Trace
-
-CHANGES_RESULTS = 0.75
-"""What a saving counts that somebody has to check the accuracy for."""
-
-EASY = 1.2
-"""What a saving counts that one argument gives."""
+CHANGES_RESULTS = 0.75  # weight of a saving after which somebody has to check the accuracy
+EASY = 1.2  # weight of a saving that takes one argument
 
 _WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
 _WHAT_IT_CALLS = frozenset(

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import device_finding
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.model_calls import moments_inside
 from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.intervals import union
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Bool, Int64
-
+# A caching allocator asks the driver for memory at first, and hardly ever in a step.
 MIN_ALLOCATIONS_SHARE = 0.03
-"""Of a step, in calls that ask the driver for memory: a caching allocator does so only at first."""
-
-MIN_CALLS = 10
-"""A few in a run without steps may be the first of their kind."""
+MIN_CALLS = 10  # in a run without steps, a few calls may be the first of their kind
 
 DRIVER_ALLOCATION = re.compile(
     r"^(cuda|hip)(Malloc|Free)(?!Async|Host)|^cuMem(Alloc|Free|Create|Map|Unmap|Release|Address)"

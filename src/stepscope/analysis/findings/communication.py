@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.device.communication import collective_table
 from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import (
     device_finding,
     launching_lines,
@@ -19,11 +18,7 @@ from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.parts import Part
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-
-MIN_SHARE = 0.10
-"""Of a step; some communication cannot be hidden: the last bucket, the first layer."""
+MIN_SHARE = 0.10  # some communication cannot be hidden: the last bucket, the first layer
 
 _NAMED = 2
 

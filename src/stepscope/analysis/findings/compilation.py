@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.launched import lines_of_operators
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, saving, share_words, source_line
@@ -14,20 +12,14 @@ from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps import compilation
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.ledger import ledger_with_startup
+from stepscope.analysis.steps.ledger import Ledger, ledger_with_startup
+from stepscope.trace.model import Bool
 from stepscope.trace.names import COMPILED_BACKWARD, GRAPH_BREAK
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Bool
-
+# A second compilation means that a region met inputs that the first does not cover.
 MIN_RECOMPILATIONS = 1
-"""A second compilation means that a region met inputs that the first one does not cover."""
-
-STRETCHES = 10
-"""Of a run without steps: where all of them compile, it goes on all along."""
+STRETCHES = 10  # a run without steps that compiles in all ten of its stretches does so all along
 
 _NAMED_PLACES = 3
 

@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.allocations import gaps_for_memory
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.host_waits import host_waits
 from stepscope.analysis.findings.launched import device_finding, launching_lines
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Bool, Int64
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Bool, Int64
-
-
+# Some idle time at the edges of steps is usual; a fifth of the device's time is not.
 MIN_IDLE_SHARE = 0.20
-"""Some idle time at the edges of steps is usual; a fifth of the device's time is worth a look."""
-
+# A launch takes the host about this long: shorter kernels cannot keep a device busy.
 TINY_NS = 5_000
-"""A launch takes the host about this long: shorter kernels cannot keep a device busy."""
-
+# Every model has some small kernels; hundreds of them, and half of all, can be avoided.
 MIN_TINY_SHARE, MIN_TINY_KERNELS, MIN_TINY_SAVING = 0.50, 500, 0.05
-"""Every model has some small kernels; hundreds of them, and half of all, can be avoided."""
-
+# Launching the next kernel takes the host less; in a longer gap it does something else.
 SHORT_GAP_NS = 50_000
-"""Launching the next kernel takes the host less; in a longer gap it does something else."""
-
+# With more launches unknown (XLA's), idle time of unknown reason is the host's.
 MOST_LAUNCHES_UNKNOWN = 0.9
-"""Share of the work: without launches in the trace (XLA's), what is idle was not given work."""
-
-FUSED = 0.7
-"""Of the time of tiny kernels: what is left after they are fused into larger ones."""
+FUSED = 0.7  # share of the time of tiny kernels that fusing them into larger ones saves
 
 # What the host does in a gap while it runs the model; all else has findings of its own.
 _LAUNCHING = (

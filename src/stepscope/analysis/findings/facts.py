@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.advice import advise, frameworks_of
-from stepscope.analysis.device.idle import IdleReason, idle_gaps
+from stepscope.analysis.device.idle import IdleGaps, IdleReason, idle_gaps
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.start_up import StartUp
 from stepscope.analysis.device.steps import device_steps
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
-from stepscope.analysis.intervals import union
-from stepscope.analysis.steps.breakdown import device_parts, run_parts, step_breakdown
-from stepscope.analysis.steps.ledger import ledger
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.intervals import Intervals, union
+from stepscope.analysis.remedies import Remedy
+from stepscope.analysis.steps.breakdown import (
+    StepBreakdown,
+    device_parts,
+    run_parts,
+    step_breakdown,
+)
+from stepscope.analysis.steps.ledger import Ledger, ledger
+from stepscope.analysis.steps.parts import Int8, Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.sums import around, inside
 from stepscope.analysis.tree import rows_named
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stepscope.analysis.device.idle import IdleGaps
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.remedies import Remedy
-    from stepscope.analysis.steps.breakdown import StepBreakdown
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.analysis.steps.parts import Int8
-    from stepscope.trace.model import Bool, Float64, Int64, Trace
-
-
+# Share of the steps' time for which devices work on after the host has ended the last step.
 FAR_AHEAD = 0.25
-"""Share of the steps' time that devices work on after the last of them has ended on the host."""
 
 
 _AMD_NAMES = ("AMD", "Instinct", "Radeon", "gfx")
@@ -47,22 +41,18 @@ class Facts:
     """A trace, and what is derived from it on first use."""
 
     def __init__(self, trace: Trace) -> None:
-        """Derive nothing yet."""
         self.trace = trace
 
     @cached_property
     def work(self) -> DeviceWork:
-        """Return what ran on devices."""
         return device_work(self.trace)
 
     @cached_property
     def parts(self) -> Int8:
-        """Return the Part of every slice."""
         return host_parts(self.trace)
 
     @cached_property
     def breakdown(self) -> StepBreakdown:
-        """Return where the steps' time went."""
         return step_breakdown(self.trace, self.work, self.parts)
 
     @cached_property
@@ -124,7 +114,6 @@ class Facts:
 
     @cached_property
     def gaps(self) -> IdleGaps:
-        """Return when devices were idle, and why."""
         return idle_gaps(self.trace, self.work)
 
     @cached_property
@@ -208,11 +197,9 @@ class Facts:
 
     @cached_property
     def frameworks(self) -> frozenset[str]:
-        """Return which frameworks the program uses."""
         return frameworks_of(self.trace)
 
     def advise(self, remedy: Remedy, default: str | None = None) -> str:
-        """Return the framework's words for a remedy."""
         return advise(self.trace, remedy, default)
 
     @property
@@ -231,12 +218,10 @@ class Facts:
 
     @cached_property
     def steps(self) -> int:
-        """Return how many steps count."""
         return int(self.counted.sum())
 
     @cached_property
     def step_time(self) -> Intervals:
-        """Return the time of the steps that count."""
         rows, found = self.counted, self.breakdown
         return union(found.start_ns[rows], (found.start_ns + found.duration_ns)[rows])
 
@@ -251,7 +236,6 @@ class Facts:
         return time.shared_with(self.step_time).total_ns
 
     def named(self, wanted: Callable[[str], bool]) -> Int64:
-        """Return the slices whose name is wanted."""
         return rows_named(self.trace, wanted)
 
     def within(self, rows: Int64) -> Bool:
@@ -262,12 +246,10 @@ class Facts:
         return inside(slices.parent, marked)
 
     def commonest(self, rows: Int64) -> str:
-        """Return the name that most of some slices have."""
         ids, count = np.unique(self.trace.slices.name[rows], return_counts=True)
         return kernel_name(self.trace.strings[int(ids[count.argmax()])])
 
     def longest(self, rows: Int64) -> int:
-        """Return the longest of some slices."""
         return int(rows[self.trace.slices.duration_ns[rows].argmax()])
 
     def on_timeline(self, row: int, query: str | None = None) -> dict[str, Any]:

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
-from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
+from stepscope.analysis.findings.spots import Spot, call_around, finding_at, hot_spot, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.findings.trends import thirds
 from stepscope.analysis.host.backward import in_graph
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.sampled_stacks import any_in, last_name
+from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.sampled_stacks import SampledStack, any_in, last_name
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Bool
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.findings.spots import Spot
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.host.sampled_stacks import SampledStack
-    from stepscope.trace.model import Bool
-
-
+# Every training loop spends some of a step on preparing inputs and looking at results.
 MIN_SHARE = 0.15
-"""Of a step: every training loop prepares its inputs and looks at its results a little."""
-
-MOSTLY_READ = 0.5
-"""The share of such work from which on it is there to be read."""
-
-GROWN = 1.5
-"""How much more of the last steps it must be than of the first to say that it grows."""
+MOSTLY_READ = 0.5  # work that is read for more of its time is there to be read
+GROWN = 1.5  # work grows if its share of the last steps is this many times that of the first
 
 
 @DETECTORS.register

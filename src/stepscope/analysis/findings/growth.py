@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, finding_at
 from stepscope.analysis.findings.trends import MIN_STEPS, rank_correlation, thirds
 from stepscope.analysis.host.keeping import adds_up, keeping_path
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.keys import BYTES
+from stepscope.trace.model import Float64, Int64
 from stepscope.trace.names import RESIDENT_MEMORY
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Float64, Int64
+Path = tuple[Place, ...]
 
-    Path = tuple[Place, ...]
 
+# From the first to the last third of the steps; libraries alone take hundreds of MiB.
 MIN_BYTES, MIN_SHARE, MIN_RANK = 16 << 20, 0.03, 0.9
-"""Growth of resident memory between the first and the last third of the steps: libraries alone
-take hundreds of MiB of it."""
-
+# The same where it is not known who asked for the memory.
 SUSPECTED_BYTES, SUSPECTED_SHARE, SUSPECTED_RANK = 32 << 20, 0.10, 0.95
-"""The same where it is not known who asked for the memory."""
-
-QUARTERS = 4
-"""In each quarter of the loop something must have been left behind: a buffer is made once."""
-
-MIN_QUARTER = 0.1
-"""Of all growth, in each quarter."""
+QUARTERS = 4  # every quarter of the loop must leave something behind: a buffer is made once
+MIN_QUARTER = 0.1  # share of all growth that each quarter must have
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around
 from stepscope.analysis.tree import framework_operators
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Bool, Int64
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind
 
 
 class HostWaits:
     """The calls of the loop that wait for the device, and the operators that make them."""
 
     def __init__(self, facts: Facts) -> None:
-        """Find the calls that are made by an operator."""
         self._facts = facts
         calls = facts.in_loop(waiting_calls(facts.trace, facts.work))
         slices = facts.trace.slices
@@ -71,7 +66,6 @@ class HostWaits:
 
     @cached_property
     def lost_ns(self) -> Int64:
-        """Return how much of each gap is lost by waiting."""
         after_ns = self._facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
         return after_ns + self.gap_ns
 

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import device_finding, launching_lines
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.tree import ids_where
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-
-
+# Share of the device's busy time in products that a smaller type does many times faster.
 MIN_PRODUCTS_SHARE = 0.10
-"""Share of the device's busy time in products that a smaller type does many times faster."""
-
+# Tensor cores save at least this much of a float32 product, float32 of one in float64.
 FASTER_FLOAT32, FASTER_FLOAT64 = 0.75, 0.9
-"""What tensor cores save of a float32 product, and float32 of one in float64, at least."""
-
+# Fusing elementwise kernels pays if so many follow each other and take this much of a step.
 MIN_CHAIN, MIN_CHAINS_SHARE = 3, 0.20
-"""Elementwise kernels in a row, and their share of a step, from which on fusing them pays."""
-
+# Share of a step in unfused attention, and what a fused one saves of it.
 MIN_ATTENTION_SHARE, FASTER_ATTENTION = 0.15, 0.6
-"""Share of a step in unfused attention, and what a fused one saves of it."""
 
 _FLOAT32_PRODUCT = re.compile(
     r"(?<![a-z])sgemm|scudnn|simt_sgemm|_ffma_|convolve_sgemm|winograd\w*fp32|gemmSN", re.IGNORECASE

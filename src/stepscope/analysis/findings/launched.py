@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.lines import launching_paths
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.findings.spots import saving
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, own_path, samples_at
 from stepscope.analysis.steps.causes import phase_of_stack
-from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import NO_SLICE, NO_STACK, Bool, Int64, SliceKind, Trace
 
 
 def device_finding(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
 from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, any_in
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
@@ -18,21 +19,12 @@ from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import RUNNING_STATES
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
-
+# A healthy loader prepares the next batch while the step runs, so the wait is negligible.
 MIN_SHARE = 0.10
-"""A healthy loader prepares the next batch while the step runs: the wait should be negligible."""
-
-MATTERS = 0.20
-"""Below that a busy machine may be the reason: workers and the step share its cores."""
-
-MOST_IN_THREAD = 0.5
-"""Of the waits for a batch: a thread that works for so long of them is what they are for."""
-
+MATTERS = 0.20  # shorter waits may be due to a busy machine: workers and the step share its cores
+MOST_IN_THREAD = 0.5  # a thread that works for this share of the waits is what they are for
+# If workers take this share of the loader's time to start and end, they should be kept.
 MIN_RESTARTS = 0.3
-"""Of the time in a loader: workers that take so much to start and to end had better stay."""
 
 _ABOUT_WORKERS = re.compile(
     r"MultiProc\w*\.__init__$|\._?(try_)?shutdown_\w+$|\._init_workers$"

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from stepscope.analysis.findings.allocations import allocator_setting
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.memory.timeline import memory_timeline
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
+from stepscope.trace.model import Trace
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Trace
-
+# The driver, libraries and other programs need memory too: the last tenth is soon gone.
 NEAR_LIMIT = 0.90
-"""The driver, libraries and other programs need memory too: the last tenth is soon gone."""
-
+# If what is in use varies by less of the device's memory, it was taken in advance (as a server of
+# language models takes its cache), and nothing will run out.
 MIN_VARYING = 0.05
-"""Share of the device's memory: if what is in use varies by less, it was taken in advance (the
-cache of a server for language models), and nothing will run out."""
-
+# An allocator always holds a little more than is in use; a third is more than rounding.
 MIN_UNUSED = 0.30
-"""An allocator always holds a little more than is in use; a third is more than rounding."""
-
-MIN_HELD = 0.10
-"""Share of the device's memory; an allocator that holds less does not matter."""
-
+MIN_HELD = 0.10  # an allocator that holds less of the device's memory does not matter
+# If the allocator holds this share of the device, unused memory may be needed elsewhere.
 SCARCE = 0.50
-"""Share of the device's memory; from here on, unused memory may be needed elsewhere."""
 
 
 @DETECTORS.register
 def memory_near_limit(facts: Facts) -> Finding | None:
-    """Find a device whose memory is nearly full."""
     trace = with_memory(facts.trace)
     for device, total in _devices(trace):
         held, at_ns = _held(trace, device)

@@ -25,7 +25,6 @@ class Severity(Enum):
 
     @staticmethod
     def of_share(share: float) -> Severity:
-        """Return the severity of losing that share."""
         if share >= HIGH_SHARE:
             return Severity.HIGH
         return Severity.MEDIUM if share >= MEDIUM_SHARE else Severity.LOW
@@ -52,7 +51,6 @@ class Finding:
     places: tuple[Place, ...] = ()  # lines of the program: the guilty one first, then its callers
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         place = self.places[0] if self.places else Place("", 0, "")
         return asdict(self) | {
             "severity": self.severity.value,
@@ -66,5 +64,5 @@ class Finding:
 
 Detector = Callable[[Facts], Finding | None]
 
+# The functions that find problems; ``@DETECTORS.register`` adds one from any package.
 DETECTORS: Registry[Detector] = Registry()
-"""The functions that find problems; ``@DETECTORS.register`` adds one from any package."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.tree import outermost
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Bool, Int64
-
+from stepscope.trace.model import Bool, Int64, SliceKind
 
 TRAINING, GRAD, MODEL, DTYPE = "Training", "Grad", "Model id", "Input dtype"
 
@@ -23,7 +17,6 @@ class ModelCalls:
     """The outermost calls of models in the steps, one row each."""
 
     def __init__(self, facts: Facts) -> None:
-        """Find them."""
         self._trace = facts.trace
         slices = facts.trace.slices
         modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))

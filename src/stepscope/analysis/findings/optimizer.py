@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.findings.tiny import CALL_SHARE, TINY_NS
@@ -15,28 +14,18 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.sums import around
 from stepscope.analysis.tree import outermost
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Int64, SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Int64
-
+# A fused or foreach optimizer needs a handful of operators per step, whatever the model size.
 MIN_OPERATORS = 50
-"""A fused or foreach optimizer needs a handful of operators per step, whatever the model size."""
-
+# Below a tenth of the step, a faster optimizer makes no noticeable difference.
 MIN_OPTIMIZER_SHARE = 0.10
-"""Below a tenth of the step, a faster optimizer makes no noticeable difference."""
-
+# Filling is pure overhead; below a hundredth of the step it does not matter.
 MIN_FILLING_SHARE = 0.01
-"""Filling is pure overhead; below a hundredth of the step it does not matter."""
-
-CALL_NS = 5_000
-"""What calling one operator costs with the Python around it, whatever it computes."""
-
-HOST_SAVED = 0.9
-"""Of what the device waits for an optimizer that launches kernels one by one."""
+CALL_NS = 5_000  # what calling one operator costs with the Python around it, whatever it computes
+HOST_SAVED = 0.9  # share of the device's waits that a fused optimizer saves
 
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
-from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.findings.spots import Spot, hot_spot
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.trace.model import Int64
 from stepscope.trace.names import COLLECTION
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.spots import Spot
-    from stepscope.trace.model import Int64
-
+# A training step creates little garbage: a hundredth of its time is much for collecting it.
 MIN_PAUSE_SHARE = 0.01
-"""A training step creates little garbage: a hundredth of its time is much for collecting it."""
-
-MIN_STEPS = 5
-"""With fewer steps there is no telling which duration is usual."""
-
+MIN_STEPS = 5  # fewer steps do not show which duration is usual
+# Steps vary by ten percent or so on a busy machine; one that takes twice as long has a cause.
 SLOW_FACTOR = 2.0
-"""Steps vary by ten percent or so on a busy machine; one that takes twice as long has a cause."""
-
-MIN_EXTRA = 0.5
-"""Of the time that slow steps lose: what the program does besides must explain this much of it."""
-
-MIN_REPORTED = 0.05
-"""Of a step: what takes more has a finding of its own, with the same line."""
+MIN_EXTRA = 0.5  # what slow steps do besides must explain this share of the time that they lose
+MIN_REPORTED = 0.05  # what takes more of a step has a finding of its own, with the same line
 
 _EXTRA = (
     *(Cause.CHECKPOINT, Cause.LOGGING, Cause.PYTHON, Cause.NATIVE, Cause.DATA_LOADING),
@@ -47,7 +34,6 @@ _COLLECTS = ("gc.collect", "collect")
 
 @DETECTORS.register
 def garbage_collection(facts: Facts) -> Finding | None:
-    """Find steps that stop for Python's garbage collector."""
     rows = facts.in_steps(facts.named(lambda name: name.startswith(COLLECTION)))
     base_ns = facts.step_time.total_ns
     if not len(rows) or not base_ns:

@@ -12,38 +12,26 @@ from datetime import date
 from decimal import Decimal
 from random import Random
 from struct import Struct
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS, Severity
-from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.own_code import OWN
-from stepscope.analysis.host.sampled_stacks import any_in, last_name
+from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.sampled_stacks import SampledStack, any_in, last_name
+from stepscope.analysis.host.source_files import SourceFiles
 from stepscope.analysis.host.statements import imported_module
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.findings.spots import Spot
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.host.sampled_stacks import SampledStack
-    from stepscope.analysis.host.source_files import SourceFiles
-
-
-MIN_SHARE = 0.05
-"""Of a step; less is not worth the change."""
-
-MIN_LIBRARY_SHARE = 0.15
-"""A library's Python code that takes less is the price of using it."""
-
-DATA_SHARE = 0.5
-"""From this share of native calls on, the work is preparing data rather than running Python."""
+MIN_SHARE = 0.05  # what takes less of a step is not worth the change
+MIN_LIBRARY_SHARE = 0.15  # a library's Python code that takes less is the price of using it
+DATA_SHARE = 0.5  # with more native calls, the work is preparing data rather than running Python
 
 _DATA_LIBRARIES = frozenset(
     {

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.launched import device_finding
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
+from stepscope.trace.model import Int64
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Int64
-
-MIN_SHARE = 0.20
-"""Of a step; some µs between two kernels are the device's own."""
-
+MIN_SHARE = 0.20  # some µs between two kernels are the device's own
+# Shorter gaps between queued work are what changing from one kernel to the next takes.
 LONG_NS = 20_000
-"""Shorter gaps between queued work are what changing from one kernel to the next takes."""
 
 
 @DETECTORS.register

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
-from stepscope.trace.model import NO_SLICE, NO_STACK
+from stepscope.trace.model import NO_SLICE, NO_STACK, Bool
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Bool
-
-
+# Threads for each core; a pool that is a little larger than the machine does no harm.
 MIN_THREADS = 1.5
-"""Threads for each core; a pool that is a little larger than the machine does no harm."""
-
+# Threads of libraries for each core, and at least. Several pools of the machine's size are usual
+# (OpenMP's, BLAS's); pools for each thread of the program are not.
 MANY_THREADS, FEWEST = 4, 16
-"""Threads of libraries that ran in the steps, for each core and at least: several pools of the
-machine's size are usual (OpenMP's, BLAS's), pools for each thread of the program are not."""
-
-WASTED = 0.5
-"""Of what each thread beyond the cores takes away: threads that wait for each other, spinning."""
-
+WASTED = 0.5  # share of the computing time of threads beyond the cores that spinning wastes
+# Share of the operators' time in float64, and how many inputs must be known to tell.
 MIN_DOUBLE, MIN_KNOWN = 0.2, 10
-"""Share of the operators' time in float64, and how many inputs must be known to tell."""
-
-HALF = 0.5
-"""Float64 takes twice the memory traffic and half of the vector units' width."""
+HALF = 0.5  # float64 takes twice the memory traffic and half of the vector units' width
 
 _POOLS = ("torch threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _DOUBLES = frozenset({"double", "float64", "Double"})

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES
+from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.unit import unit_words
+from stepscope.trace.model import Bool, Int64, Trace
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Bool, Int64, Trace
 
-    Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
-
-MOST = 0.6
-"""What a callee must have of its caller's time to be the one to name."""
-
+MOST = 0.6  # a callee must have this share of its caller's time to be the one to name
+# In a shorter time there are too few samples to say anything, and nobody waits for it.
 SHORTEST_NS = 100_000_000
-"""In a shorter time there are too few samples to say anything, and nobody waits for it."""
-
-STRAY = 0.02
-"""Of some samples: those that came a moment too late for what they are counted as."""
-
+STRAY = 0.02  # share of samples that come a moment too late for what they are counted as
+# The loop is in a function that takes more of the run, or that trains for more of its time and does
+# more of all training: code that loads data may make a few tensors of them.
 WHOLE, MIN_TRAINING, MIN_OF_TRAINING = 0.9, 0.02, 0.1
-"""A function with more of the run is where the loop is, and so is one that trains for more of its
-time and does more of all training: what loads data may make a few tensors of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +40,10 @@ class Spot:
 
     @property
     def place(self) -> Place:
-        """Return the line itself."""
         return self.path[-1]
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Return the line and then its callers."""
         return self.path[::-1]
 
     @property

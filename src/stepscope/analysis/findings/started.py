@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot, taken
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.host.sampled_stacks import SampledStack, last_name
 from stepscope.analysis.steps.causes import Cause
+from stepscope.trace.model import Bool
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.host.sampled_stacks import SampledStack
-    from stepscope.trace.model import Bool
-
-
-MIN_SHARE = 0.05
-"""Of a step; less is not worth the change."""
+MIN_SHARE = 0.05  # what takes less of a step is not worth the change
 
 _ENDINGS = ("terminate", "_terminate_pool", "join", "__exit__", "__del__", "shutdown")
 _POOL_STARTS = ("_repopulate_pool", "_repopulate_pool_static", "_setup_queues", "_launch_processes")

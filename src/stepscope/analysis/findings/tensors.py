@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS, Severity
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
     Spot,
@@ -21,56 +21,34 @@ from stepscope.analysis.findings.spots import (
     tenths,
 )
 from stepscope.analysis.host.backward import backward_functions, forward_operators, in_graph
-from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.landmarks import Names, landmarks
+from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import any_in, any_of, last_name
 from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.analysis.tree import ids_where, outermost
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.host.landmarks import Names
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Bool, Int64
-
-
-MIN_READS_SHARE = 0.05
-"""Of a step; reading a loss now and then takes less."""
-
+MIN_READS_SHARE = 0.05  # reading a loss now and then takes less of a step
+# A line that spends this share of its time on reading scalars is there to read them: what it
+# computes before, it computes to be read. A line that reads often in a step needs a smaller share.
 READING_LINE, OFTEN_READING_LINE, OFTEN = 1 / 3, 0.08, 10
-"""A line that spends this much of its time on reading scalars is there to read them: what it
-computes before, it computes to be read. Less is enough where it is read that often in a step."""
-
+# A still smaller share is enough where this share of all operators of a step are reads.
 ALWAYS_READING_LINE, MOST_READ = 0.03, 0.2
-"""Still less where so many of all operators of a step are reads."""
-
+# In a run without steps, what is in fewer of its tenths is done now and then, or once.
 MIN_TENTHS = 5
-"""Of a run without steps: what is in fewer of its tenths is done now and then, or once."""
-
-MIN_COPIES_SHARE = 0.10
-"""Of a step; some copies are the model's own."""
-
-MIN_JOINS_SHARE = 0.15
-"""Of a step; a model joins some tensors, but that should be cheap."""
-
-MIN_EVALUATION_SHARE = 0.08
-"""Of a step."""
-
+MIN_COPIES_SHARE = 0.10  # some copies in a step are the model's own
+MIN_JOINS_SHARE = 0.15  # a model joins some tensors, but that should be cheap
+MIN_EVALUATION_SHARE = 0.08  # of a step
+# Where reads are not recorded, so many operators in a step show that a line reads one by one.
 MANY_OPERATORS = 100
-"""In a step: where reads are not recorded, many operators say that a line reads one by one."""
-
-MIN_GRAPH_NODES = 0.2
-"""Of the operators of an inference: fewer that record a graph are an accident."""
-
-NODE_NS = 1_500
-"""What an operator pays for recording itself in a graph that is thrown away."""
+MIN_GRAPH_NODES = 0.2  # if fewer operators of an inference record a graph, that is an accident
+NODE_NS = 1_500  # what an operator pays for recording itself in a graph that is thrown away
 
 _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
 _READ_METHODS = frozenset({"item", "tolist"})
@@ -329,7 +307,6 @@ def _backward_ns(facts: Facts, calls: Int64) -> float:
 
 
 def _operators(facts: Facts, wanted: Names) -> Bool:
-    """Return the moments whose outermost operator has a wanted name."""
     names = _ids(facts, wanted)
     operator = facts.operator
     if not len(facts.trace):  # samples alone

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.device.power import DevicePower, device_power
-from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-
+# Share of the steps in which clocks are held down; short dips at a peak of power are usual.
 MIN_HELD = 0.25
-"""Share of the steps in which clocks are held down; short dips at a peak of power are usual."""
-
-MIN_LOST = 0.05
-"""Share of the clock that is lost: less is what the power limit costs any heavy training."""
+MIN_LOST = 0.05  # the power limit costs any heavy training less of the clock
 
 _FIX_POWER = (
     "The device draws all the power that it is allowed to. Raise the limit if the machine allows "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.gradients import spot_without_gradient
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.backward import backward_functions, forward_operators
@@ -20,41 +19,24 @@ from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import framework_operators, outermost
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Bool, Int64, Trace
-
-
+# Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead.
 TINY_NS = 20_000
-"""Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""
-
+# Elements of the largest input, and how long an operator on so few takes where threads start.
 SMALL, SMALL_NS = 4_096, 60_000
-"""Elements of the largest input, and how long an operator on so few takes where threads start."""
-
-QUIET = 0.1
-"""The share of calls that nothing disturbs: on a busy machine the others wait for a core."""
-
-MIN_OPERATORS, MIN_SHARE = 100, 0.4
-"""Of tiny ones in a step, and of the step that they take."""
-
+QUIET = 0.1  # share of calls that nothing disturbs: on a busy machine the others wait for a core
+MIN_OPERATORS, MIN_SHARE = 100, 0.4  # number of tiny operators in a step, and their share of it
+# On a busy machine, threads of an operator on few elements wait for each other this long.
 FEW_NS = 240_000
-"""What an operator on few elements may take: its threads wait for each other on a busy machine."""
-
+# A batch is too small if nearly all inputs have few elements and a step is short.
 FEW_ELEMENTS, FEW_SHARE, FEW_OPERATORS, FEW_MIN_SHARE = 1_024, 0.9, 20, 0.5
-"""A batch that is too small: nearly all inputs have few elements, and a step is short."""
-
-MIN_KNOWN = 30
-"""So many inputs must be known to say anything of them."""
-
+MIN_KNOWN = 30  # fewer known inputs say nothing about the others
+# An operator that calls more of them is a loop over operators: a backward pass.
 MOST_CALLED_WITHIN = 8
-"""An operator that calls more of them is a loop over operators: a backward pass."""
-
+# Share of the time of tiny operators that is overhead; the rest is computed in any case.
 CALL_SHARE = 0.8
-"""Of the time of tiny operators: what is left is computed in any case."""
 
 _COPY = "copy.py"
 _WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.device.copies import copy_table
 from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.host_waits import host_waits
 from stepscope.analysis.findings.launched import (
     device_finding,
     launching_lines,
     lines_of_operators,
 )
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.tree import ids_where
 from stepscope.units import count_text, duration_text, rate_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-
-MIN_WAITING_SHARE = 0.02
-"""Share of the device's time lost to waits; less than this is not worth the search."""
-
-MIN_COPIES_SHARE = 0.10
-"""Of a step, in which devices copy and compute nothing."""
+MIN_WAITING_SHARE = 0.02  # if waits take less of the device's time, the search is not worth it
+MIN_COPIES_SHARE = 0.10  # share of a step in which devices copy and compute nothing
 
 _PINNED = "Pinned"
 

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
+from stepscope.trace.model import Float64, Int64, SliceFlags, SliceKind, ThreadState
 from stepscope.units import duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Float64, Int64
-
-
-MIN_STEPS = 12
-"""With fewer there is no telling a trend from chance."""
-
+MIN_STEPS = 12  # fewer steps do not tell a trend from chance
+# The last third of the steps against the first; a machine that warms up slows down by less.
 MIN_SLOWER = 1.25
-"""The last third of the steps against the first; a machine that warms up slows down by less."""
-
-MIN_RANK = 0.6
-"""Rank correlation of a step's time with its number: a trend, not a few slow ones."""
-
+MIN_RANK = 0.6  # rank correlation of a step's time with its number: a trend, not a few slow steps
+# For the model's own work, which a busy machine slows down too, but not from step to step.
 MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
-"""The model's own work takes longer: on a busy machine, too, but not from step to step."""
-
+# Share of the last third's growth that the middle third must have: work that grows does so all the
+# time, a machine that gets busy does so at once.
 EVENLY = (0.25, 0.85)
-"""How much of what the last third takes more than the first the middle one does: work that grows
-does so all the time, a machine that gets busy does so at once."""
-
-MIN_AGAIN = 0.4
-"""Share of backward functions that repeat; a gradient penalty repeats some, too."""
-
+MIN_AGAIN = 0.4  # share of backward functions that repeat; a gradient penalty repeats some, too
+# The forward pass takes this share of what the backward pass of the same work grows by.
 MIN_FORWARD = 0.2
-"""Of what the backward pass grows by: so much the forward pass takes of the same work."""
 
 
 @DETECTORS.register

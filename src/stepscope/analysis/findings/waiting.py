@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import (
     Spot,
     finding_at,
@@ -18,16 +19,10 @@ from stepscope.analysis.findings.spots import (
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.trace.model import RUNNING_STATES
+from stepscope.trace.model import RUNNING_STATES, Int64
 from stepscope.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Int64
-
-MIN_SHARE = 0.05
-"""Of a step; less is not worth the change."""
+MIN_SHARE = 0.05  # what takes less of a step is not worth the change
 
 
 class _Wait(NamedTuple):
@@ -53,7 +48,6 @@ _POOLS = ("multiprocessing/", "concurrent/futures/process.py", "joblib/")
 
 @DETECTORS.register
 def sleeping(facts: Facts) -> Finding | None:
-    """Find a loop that sleeps."""
     return _waiting(
         facts,
         _Wait(

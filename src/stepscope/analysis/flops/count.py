@@ -40,21 +40,14 @@ Unknown is 0: other operators, and shapes that are missing or make no sense.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.flops.formulas import formula_of
-from stepscope.analysis.flops.inputs import Inputs
+from stepscope.analysis.flops.inputs import Formula, Inputs
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import inside
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.analysis.flops.inputs import Formula
-    from stepscope.trace.model import Float64, Int64, Slices, Trace
-
+from stepscope.trace.model import Float64, Int64, SliceKind, Slices, Trace
 
 _MOST = 2**63 - 1
 

@@ -66,16 +66,13 @@ class Inputs:
         return bool(self._words(index))
 
     def integer(self, index: int) -> int:
-        """Return one integer."""
         return self.integers(index, 1)[0]
 
     def number(self, index: int) -> float:
-        """Return one number."""
         (word,) = self._words(index)
         return float(word)
 
     def flag(self, index: int) -> bool:
-        """Return one truth value."""
         return self.flags(index, 1)[0]
 
     def flags(self, index: int, count: int) -> list[bool]:
@@ -86,7 +83,6 @@ class Inputs:
         return [word == "True" for word in words]
 
     def is_complex(self, index: int) -> bool:
-        """Return whether a tensor holds complex numbers."""
         return "complex" in self._type(index)
 
     def are_integers(self, count: int) -> bool:

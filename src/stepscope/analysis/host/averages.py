@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import launches
+from stepscope.analysis.device.launches import Launches, launches
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, name_labels, overload_labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.sums import summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import CallTree, call_tree
-from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
+from stepscope.trace.model import (
+    NO_PARENT,
+    Bool,
+    Float64,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt32,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import polars
-    from numpy.typing import NDArray
 
-    from stepscope.analysis.device.launches import Launches
-    from stepscope.trace.model import Bool, Float64, Int64, Trace, UInt32
+Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
-    Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
 
@@ -60,7 +66,6 @@ class Averages(Table):
     stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.key)
 
     @property
@@ -107,8 +112,7 @@ class Averages(Table):
 
 _TIMES = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")
 _BYTES = ("cpu_bytes", "self_cpu_bytes", "device_bytes", "self_device_bytes")
-SUMS = (*_TIMES, *_BYTES, "flops")
-"""The columns of Averages that add up."""
+SUMS = (*_TIMES, *_BYTES, "flops")  # the columns of Averages that add up
 
 _NUMBERS = ("is_device", "is_annotation", "is_async", "count", *SUMS)
 

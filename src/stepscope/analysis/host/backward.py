@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_PARENT, NO_SEQUENCE, NO_SLICE, NO_THREAD, SliceFlags
+from stepscope.trace.model import (
+    NO_PARENT,
+    NO_SEQUENCE,
+    NO_SLICE,
+    NO_THREAD,
+    Bool,
+    Int64,
+    SliceFlags,
+    Trace,
+)
 from stepscope.trace.names import ENGINE_CALL
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Bool, Int64, Trace
 
 
 @shared

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.distinct import distinct
-from stepscope.analysis.host.averages import SUMS
+from stepscope.analysis.host.averages import SUMS, Averages
 from stepscope.analysis.host.counted import counted_columns, uncovered
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.sums import summed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Bool, Int64
-
+from stepscope.analysis.tree import CallTree
+from stepscope.trace.model import Bool, Int64
 
 _CALLED = "called"
 

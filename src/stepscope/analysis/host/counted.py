@@ -7,22 +7,17 @@ nothing to the total, and what lies outside of a window of time does not count a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from stepscope import _native
 from stepscope.analysis.distinct import distinct
+from stepscope.analysis.host.averages import Averages
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Bool, Int32, Int64
-
+from stepscope.analysis.tree import CallTree
+from stepscope.trace.model import Bool, Int32, Int64
 
 _INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and all inside it
 
@@ -69,7 +64,6 @@ def own_within(
 
 
 def _key(each: Averages, tree: CallTree) -> Int64:
-    """Return a number for each pair of a thread and a group, as ``grouped`` tells groups apart."""
     key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
     key *= 4
     key += each.is_annotation
@@ -84,7 +78,6 @@ def _key(each: Averages, tree: CallTree) -> Int64:
 
 @shared
 def _ends(tree: CallTree) -> Int64:
-    """Return when each event ends."""
     return tree.start_ns + tree.of(tree.trace.slices.duration_ns)
 
 

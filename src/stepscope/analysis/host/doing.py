@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.host.waiting import WAITING_STATES, is_waiting
 from stepscope.analysis.tree import distinct_ids, levels
-from stepscope.trace.model import NO_SLICE, SliceKind, ThreadState
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Bool, Int64, Trace, UInt8
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, ThreadState, Trace, UInt8
 
 
 class Doing(IntEnum):

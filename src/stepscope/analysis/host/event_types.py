@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +12,8 @@ from stepscope.analysis.sums import inside
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Bool, SliceKind, Trace, UInt8
 from stepscope.trace.names import OPTIMIZER_STEP
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Bool, Trace, UInt8
 
 # An operator within another one is OperatorInner; see event_types.
 _TYPE_OF_KIND = {

@@ -8,29 +8,22 @@ all nodes add up to the whole trace; nothing is left out, however small.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from stepscope import _native
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.launches import launches
+from stepscope.analysis.host.averages import Averages
 from stepscope.analysis.host.counted import self_within
 from stepscope.analysis.host.flame_merge import ROOT, Amounts, FlameGraph, Nodes, merged
+from stepscope.analysis.host.stacks import KnownStacks
 from stepscope.analysis.host.waiting import waiting_texts
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.memory.usage import memory_of_slices
-from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import NO_PARENT, NO_STACK, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.host.stacks import KnownStacks
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Bool, Int32, Int64, UInt8
-
+from stepscope.analysis.tree import CallTree, distinct_ids
+from stepscope.trace.model import NO_PARENT, NO_STACK, Bool, Int32, Int64, SliceKind, UInt8
 
 ALL = "all"
 NO_LAUNCH = "(unknown launch)"
@@ -166,7 +159,6 @@ class _Nodes:
         return node
 
     def found(self) -> Nodes:
-        """Return all nodes."""
         return Nodes(
             np.concatenate(self.parents),
             np.concatenate(self.codes),

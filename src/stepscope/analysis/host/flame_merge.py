@@ -6,27 +6,21 @@ up the cells that are asked for: those of a thread, or all that do not wait.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import levels
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64, UInt8
-
+from stepscope.trace.model import Bool, Int32, Int64, UInt8
 
 OTHERS = "(others)"
 ROOT = 0
-NATIVE = 255
-"""The kind of a frame of native code; all other kinds are SliceKinds."""
+NATIVE = 255  # the kind of a frame of native code; all other kinds are SliceKinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,6 @@ class Cells:
     in_steps: Mapping[str, Int64]  # by metric, how much of the amount; empty without steps
 
     def __len__(self) -> int:
-        """Return the number of cells."""
         return len(self.node)
 
 
@@ -79,7 +72,6 @@ class FlameGraph:
     cells: Cells  # the same, by thread and running told from waiting
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self.parent)
 
 

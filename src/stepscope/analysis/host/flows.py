@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.host.backward import backward_functions, forward_operators
-from stepscope.trace.model import NO_PARENT, NO_SLICE
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Int64, Trace
 
 
 def forward_backward(trace: Trace) -> tuple[Int64, Int64]:

@@ -6,14 +6,10 @@ A trace knows which line asked for memory; who holds on to it is told by the pro
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.statements import statement_at
-
-if TYPE_CHECKING:
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.host.source_files import SourceFiles
-    from stepscope.analysis.host.statements import Function
+from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.source_files import SourceFiles
+from stepscope.analysis.host.statements import Function, statement_at
 
 _KEEPS = frozenset(
     {"append", "appendleft", "add", "extend", "insert", "put", "put_nowait", "setdefault", "update"}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from stepscope.registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Names: TypeAlias = frozenset[str]
 Files: TypeAlias = tuple[str, ...]

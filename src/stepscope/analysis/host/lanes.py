@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope import _native
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int32, Trace
+from stepscope.trace.model import Int32, Trace
 
 
 def lanes(trace: Trace) -> Int32:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.tree import ids_where
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Bool, Stacks
-    from stepscope.trace.strings import Strings
-
+from stepscope.trace.model import Bool, Stacks
+from stepscope.trace.strings import Strings
 
 _OWN = ("stepscope/cli/", "stepscope/__main__.py")
 _RUNPY = ("<frozen runpy>", "runpy.py")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,12 +10,8 @@ from stepscope.analysis.host.backward import forward_operators
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, SliceKind, Trace
 from stepscope.trace.names import MODULE_PREFIX
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Bool, Int64, Trace
-
 
 """How torch.profiler's Python frames of module calls begin (``nn.Module: Linear_0``)."""
 
@@ -33,7 +28,6 @@ class ModuleCalls:
     are_frames: bool  # they are Python frames of a foreign trace, which know no qualified names
 
     def __len__(self) -> int:
-        """Return the number of calls."""
         return len(self.rows)
 
 

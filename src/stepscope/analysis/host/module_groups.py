@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.host.module_calls import ModuleCalls
 from stepscope.analysis.sums import summed, with_children
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import OWN_PARAMETERS, PARAMETERS
+from stepscope.trace.model import Bool, Int64
 from stepscope.trace.names import MODULE_PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.host.module_calls import ModuleCalls
-    from stepscope.trace.model import Bool, Int64
-
 
 _Path = tuple[str, ...]  # of names below the model; empty for the model itself
 _Place = tuple[str, _Path]  # a model's class, and where in it
@@ -60,12 +55,10 @@ class ModuleGroups:
         )
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.places)
 
     @property
     def model(self) -> list[str]:
-        """Return the class of each group's model."""
         return [model for model, _ in self.places]
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +13,17 @@ from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.counted import own_within
 from stepscope.analysis.host.module_calls import module_calls, module_of_slices
 from stepscope.analysis.host.module_groups import ModuleGroups
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.sums import summed
-from stepscope.analysis.table import Table
+from stepscope.analysis.table import Columns, Table
 from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.registry import Registry
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, Int64, SliceFlags, SliceKind, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas
-
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.table import Columns
-    from stepscope.trace.model import Int64, Trace
 
 __all__ = ["NOTEBOOK", "ModuleTable", "module_of_slices", "module_table"]
 
@@ -62,7 +58,6 @@ class ModuleTable(Table):
     own_parameters: Int64
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.name)
 
     @property
@@ -76,7 +71,6 @@ class ModuleTable(Table):
         return self.self_forward_ns + self.self_backward_ns
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
         return "".join(show(self) for show in NOTEBOOK)
 
     def to_columns(self) -> Columns:
@@ -85,7 +79,6 @@ class ModuleTable(Table):
         return {**columns, "total_ns": self.total_ns, "self_ns": self.self_ns}
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return one dictionary a row, of texts and integers."""
         columns = self.to_columns()
         values = [np.asarray(column, object).tolist() for column in columns.values()]
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

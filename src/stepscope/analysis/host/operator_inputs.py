@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES, SAMPLED_DIMS, SAMPLED_TYPES
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, SliceKind, Trace
 
 # Of traces with shapes, and of operators that were drawn by lot (see record/inputs.py).
 _KEYS = ((INPUT_DIMS, INPUT_TYPES), (SAMPLED_DIMS, SAMPLED_TYPES))
@@ -33,13 +29,11 @@ class OperatorInputs:
     is_sample: bool  # they are a few, drawn by lot; else all
 
     def __len__(self) -> int:
-        """Return how many are known."""
         return len(self.rows)
 
 
 @shared
 def operator_inputs(trace: Trace) -> OperatorInputs:
-    """Find the operators whose inputs are known."""
     slices = trace.slices
     if not len(slices.args.rest):
         return _none()

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_lines import LAUNCHER, is_own_file
+from stepscope.analysis.host.own_lines import LAUNCHER, Place, is_own_file
 from stepscope.analysis.shared import shared
-
-if TYPE_CHECKING:
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 OWN = ""
 
@@ -27,7 +23,6 @@ class OwnCode:
     """Tells the files of a trace's program from those of libraries."""
 
     def __init__(self, trace: Trace) -> None:
-        """Take what the recording knows about installed modules."""
         self._libraries = frozenset(trace.info.libraries)
         self._known: dict[str, str] = {}
 

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.stacks import KnownStacks
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import distinct_ids
+from stepscope.trace.model import Int64, Stacks
 from stepscope.trace.names import FRAME, MODULE_PREFIX
+from stepscope.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+IsOwn = Callable[[str], bool]
+ReadsPlace = Callable[[str], "Place | None"]
 
-    from stepscope.analysis.host.stacks import KnownStacks
-    from stepscope.trace.model import Int64, Stacks
-    from stepscope.trace.strings import Strings
-
-    IsOwn = Callable[[str], bool]
-    ReadsPlace = Callable[[str], "Place | None"]
 
 NO_LINE = -1
 
 LAUNCHER = "/bin/stepscope"  # the script of an environment that starts us
 _LIBRARY_PARTS = ("site-packages/", "dist-packages/", "lib/python3")
+# Common libraries beside the frameworks; every other file counts as the user's.
 _LIBRARIES = frozenset({"autograd", "numpy", "scipy", "stepscope", "tqdm"})
-"""Common libraries beside the frameworks; every other file counts as the user's."""
 
 
 class Place(NamedTuple):

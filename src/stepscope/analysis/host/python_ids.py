@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around
-from stepscope.trace.model import SliceKind
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, SliceKind, Trace
 
 NO_NUMBER = -1
 _MODULE_CALL = re.compile(r"nn\.Module: .*_(\d+)")

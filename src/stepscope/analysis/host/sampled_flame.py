@@ -8,34 +8,24 @@ frames of the sample that was taken then on its thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import captured_nodes, origin_calls
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
-from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, Nodes, merged
-from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, FlameGraph, Nodes, merged
+from stepscope.analysis.host.landmarks import Functions, landmarks
 from stepscope.analysis.host.module_calls import forward_rows
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
-from stepscope.analysis.host.stacks import stacks_of_samples
+from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.tree import levels
-from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
+from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 from stepscope.trace.names import MODULE_PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stepscope.analysis.host.flame_merge import FlameGraph
-    from stepscope.analysis.host.landmarks import Functions
-    from stepscope.analysis.host.stacks import KnownStacks
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace, UInt32
-
 
 NO_PATH = 0
 NO_PYTHON = "(no Python)"
@@ -144,7 +134,6 @@ class _Paths:
         return np.array(found or [ROOT], np.int64)[which]
 
     def below(self, above: Int64, names: UInt32, kinds: NDArray[np.uint8]) -> Int64:
-        """Return the nodes of slices below some nodes."""
         (parents, texts), which = distinct_pairs(above, names)
         kind = np.zeros(len(parents), np.uint8)
         kind[which] = kinds
@@ -156,7 +145,6 @@ class _Paths:
         return np.array(found, np.int64)[which]
 
     def node(self, above: int, text: str, kind: int) -> int:
-        """Return the node of a text below another."""
         text = without_address(text)
         code = self._code_of.setdefault(text, len(self._texts))
         if code == len(self._texts):
@@ -169,7 +157,6 @@ class _Paths:
         return node
 
     def found(self) -> Nodes:
-        """Return all nodes."""
         return Nodes(
             np.array(self._parent, np.int64),
             np.array(self._code, np.int64),

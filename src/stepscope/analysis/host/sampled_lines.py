@@ -7,8 +7,8 @@ stack, once. Threads that only wait are left out: they cost nobody anything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,24 +16,19 @@ from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_samples, operator_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
+    IsOwn,
+    Place,
     innermost_lines,
     is_own_file,
     own_lines,
     totals_by_line,
 )
-from stepscope.analysis.host.stacks import stacks_of_samples
+from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
 from stepscope.analysis.host.waiting import waiting_tracks
+from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import summed
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stepscope.analysis.host.own_lines import IsOwn, Place
-    from stepscope.analysis.host.stacks import KnownStacks
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace, UInt8, UInt32
+from stepscope.trace.model import NO_SLICE, Int64, Trace, UInt8, UInt32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,6 @@ class SampledLines:
     elsewhere_ns: int  # the time of samples that have no line of the user's
 
     def __len__(self) -> int:
-        """Return the number of lines."""
         return len(self.place)
 
 

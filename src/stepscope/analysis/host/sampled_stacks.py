@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.host.landmarks import Files, Functions
 from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import Place, place_of
 from stepscope.analysis.shared import shared
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stepscope.analysis.host.landmarks import Files, Functions
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import NO_SLICE, Int64, Trace
 
 NO_SAMPLE = -1
 
@@ -135,12 +130,10 @@ def any_in(places: Iterable[Place], files: Files) -> bool:
 
 
 def any_of(places: Iterable[Place], functions: Functions) -> bool:
-    """Tell whether a frame is one of some functions."""
     return any(is_one_of(place, functions) for place in places)
 
 
 def is_one_of(place: Place, functions: Functions) -> bool:
-    """Tell whether a frame is one of some functions."""
     name = last_name(place)
     return any(place.file == file and name in names for file, names in functions)
 

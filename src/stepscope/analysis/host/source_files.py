@@ -7,16 +7,13 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import is_own_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 _MOST_BYTES = 1_000_000  # of one file: nobody wrote a longer one by hand
 
@@ -56,7 +53,6 @@ class SourceFiles:
         return _found_in(self._folders, file)
 
     def is_newer(self, file: str) -> bool:
-        """Tell whether a file was changed after the recording."""
         path = self.path(file)
         if path is None or not self._recorded_ns:
             return False

@@ -9,8 +9,9 @@ that only wait are left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
+    IsOwn,
     Place,
     innermost_lines,
     is_own_file,
@@ -32,16 +34,19 @@ from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import call_tree, distinct_ids
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import (
+    NO_PARENT,
+    NO_SLICE,
+    Bool,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt32,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stepscope.analysis.host.own_lines import IsOwn
-    from stepscope.trace.model import Bool, Int64, Trace, UInt32
-
+# The line of a module's own code where the trace only has the first lines of functions.
 SOMEWHERE = 0
-"""The line of a module's own code in a trace that tells where functions begin: not the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,6 @@ class SourceLines:
     elsewhere_ns: int  # the host's time of which no line is known
 
     def __len__(self) -> int:
-        """Return the number of lines."""
         return len(self.place)
 
 
@@ -121,8 +125,6 @@ def source_lines(trace: Trace, is_own: IsOwn = is_own_file) -> SourceLines | Non
 
 
 class _Costs(NamedTuple):
-    """A value for each slice."""
-
     self_ns: Int64  # 0 for what ran on a device
     device_ns: Int64  # of the work that it launched itself
     cpu_bytes: Int64

@@ -8,27 +8,31 @@ autograd engine; it gets the frames of its forward operator.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope import _native
-from stepscope.analysis.device.launches import captured_nodes, launches
+from stepscope.analysis.device.launches import Launches, captured_nodes, launches
 from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import distinct_ids, ids_where, levels
-from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind, Stacks
-
-if TYPE_CHECKING:
-    from stepscope.analysis.device.launches import Launches
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Bool, Int32, Slices, Trace, UInt32
-    from stepscope.trace.strings import Strings
-
+from stepscope.analysis.tree import CallTree, distinct_ids, ids_where, levels
+from stepscope.trace.model import (
+    NO_PARENT,
+    NO_SLICE,
+    NO_STACK,
+    Bool,
+    Int32,
+    SliceKind,
+    Slices,
+    Stacks,
+    Trace,
+    UInt32,
+)
+from stepscope.trace.strings import Strings
 
 _NONE = -1
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.host.source_files import SourceFiles
+from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.source_files import SourceFiles
 
-    Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 
 
 def statement_at(files: SourceFiles, place: Place) -> tuple[Function | None, ast.stmt | None]:

@@ -6,9 +6,9 @@ Only the steady steps count, and the threads that work for them. Without steps i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.analysis.device.launches import launches
@@ -19,13 +19,7 @@ from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.analysis.sums import summed, with_children
 from stepscope.analysis.tree import call_tree
-from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Float64, Int64, Trace
-
+from stepscope.trace.model import NO_PARENT, Bool, Float64, Int64, SliceFlags, SliceKind, Trace
 
 _WHOLE = 0.9
 # What a trace is about: of one without operators and ranges, functions or whatever it has.
@@ -43,7 +37,6 @@ class StepOperators:
     calls: Float64
 
     def __len__(self) -> int:
-        """Return the number of names."""
         return len(self.name)
 
 

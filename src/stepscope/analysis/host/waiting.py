@@ -8,24 +8,17 @@ pass, for a file or for a process.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import NO_STACK, SliceFlags, ThreadState
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.trace.model import Bool, Trace
-
+from stepscope.trace.model import NO_STACK, Bool, SliceFlags, ThreadState, Trace
 
 WAITING_STATES = (ThreadState.GIL, ThreadState.BLOCKED)
 
-ONLY_WAITS = 0.98
-"""Share of a thread's time: one that wakes up now and then to look around still only waits."""
+ONLY_WAITS = 0.98  # a thread that waits for this share of its time only wakes up to look around
 
 _FUNCTIONS = {
     "threading.py": {"wait", "wait_for", "join", "acquire", "_wait_for_tstate_lock"},

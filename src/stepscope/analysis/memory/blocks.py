@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.memory.usage import rows_of_device
 from stepscope.analysis.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.trace.model import Int64, Owners, Trace, UInt8
+from stepscope.trace.model import Int64, Owners, Trace, UInt8
 
 ALWAYS = int(np.iinfo(np.int64).min)  # the start of a block that was there before the recording
 NEVER = int(np.iinfo(np.int64).max)  # the end of a block that was there after it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +11,13 @@ from stepscope.analysis.sums import summed, with_children
 from stepscope.analysis.tree import CallTree, EventMemory
 from stepscope.trace.model import (
     NO_PARENT,
+    Int32,
+    Int64,
     Memory,
     Slices,
     Trace,
 )
 from stepscope.trace.strings import Strings
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int32, Int64
 
 MEMORY_NAME = "[memory]"
 _MEMORY_CATEGORY = "cpu_instant_event"

@@ -21,34 +21,31 @@ fragmentation
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.advice import advise
 from stepscope.analysis.memory.blocks import ALWAYS, NO_ROW
-from stepscope.analysis.memory.sites import sites_of
-from stepscope.analysis.memory.timeline import Category, NoMemoryError, memory_timeline
+from stepscope.analysis.memory.sites import Sites, sites_of
+from stepscope.analysis.memory.timeline import (
+    Category,
+    MemoryTimeline,
+    NoMemoryError,
+    memory_timeline,
+)
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 from stepscope.trace.names import OPTIMIZER_STEP
 from stepscope.units import size_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.memory.sites import Sites
-    from stepscope.analysis.memory.timeline import MemoryTimeline
-    from stepscope.trace.model import Bool, Int64, Trace
-
-
-MIN_SAVING = 0.02
-"""Of the peak: what would save less is not worth a line."""
+MIN_SAVING = 0.02  # what would save less of the peak is not worth a line
 
 MOST_HOLDERS = 12
 
@@ -98,7 +95,6 @@ class PeakMemory:
         return max(self.reserved - self.bytes, 0) if self.reserved else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
         return {
             "device": self.device,
             "peak_bytes": self.bytes,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,12 +14,8 @@ from stepscope.analysis.host.stacks import stack_of_slices
 from stepscope.analysis.sums import around
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.kinds import CALL_KINDS
-from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind, Stacks
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int32, Int64, Trace, UInt32
-    from stepscope.trace.strings import Strings
-
+from stepscope.trace.model import NO_SLICE, NO_STACK, Int32, Int64, SliceKind, Stacks, Trace, UInt32
+from stepscope.trace.strings import Strings
 
 _NO_TEXT = 0
 
@@ -37,7 +32,6 @@ class Sites:
     of_slice: Int64  # a row here for every slice that was asked for, in order
 
     def __len__(self) -> int:
-        """Return the number of places."""
         return len(self.operator)
 
 

@@ -34,7 +34,7 @@ from stepscope.analysis.memory.blocks import (
     joined_blocks,
     told_of_blocks,
 )
-from stepscope.analysis.memory.totals import beside, totals_of
+from stepscope.analysis.memory.totals import Totals, beside, totals_of
 from stepscope.analysis.memory.usage import (
     Peak,
     default_device,
@@ -48,6 +48,7 @@ from stepscope.errors import StepscopeError
 from stepscope.trace.model import (
     NO_SLICE,
     NO_STACK,
+    Bool,
     Int32,
     Int64,
     MemoryOwner,
@@ -60,9 +61,6 @@ from stepscope.trace.names import ENGINE_CALL, OPTIMIZER_STEP
 
 if TYPE_CHECKING:
     import polars
-
-    from stepscope.analysis.memory.totals import Totals
-    from stepscope.trace.model import Bool
 
 
 class Category(IntEnum):
@@ -126,7 +124,6 @@ class MemoryTimeline:
     by_size: bool  # the trace has no addresses: which of the blocks of one size ended is a guess
 
     def events(self) -> MemoryEvents:
-        """Return when blocks came and went."""
         blocks = self.blocks
         freed = np.flatnonzero(blocks.end_ns != NEVER)
         was_there = blocks.start_ns == ALWAYS

@@ -10,15 +10,12 @@ which nothing else is known: blocks without an address, so that all sums agree.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.memory.blocks import ALWAYS, NEVER, NO_ROW, Blocks
 from stepscope.analysis.memory.usage import CPU, rows_of_device
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int64, Trace
+from stepscope.trace.model import Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around, summed
@@ -13,6 +14,7 @@ from stepscope.trace.build import tied_to_slices
 from stepscope.trace.kinds import device_type_name
 from stepscope.trace.model import (
     NO_SLICE,
+    Bool,
     Int64,
     Memory,
     SliceKind,
@@ -20,13 +22,6 @@ from stepscope.trace.model import (
     UInt32,
 )
 from stepscope.trace.strings import Strings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool
 
 CPU = "cpu"
 _MICROSECOND = 1000  # ns
@@ -130,7 +125,6 @@ def default_device(trace: Trace) -> str:
 
 
 def rows_of_device(trace: Trace, device: str) -> Int64:
-    """Return the rows of a trace's memory table for one device."""
     found = trace.strings.ids_of([device]).get(device)
     if found is None:
         return np.zeros(0, np.int64)
@@ -188,7 +182,6 @@ def _with_texts(strings: Strings, texts: Iterable[str]) -> tuple[Strings, UInt32
 
 
 def _is_cpu(trace: Trace) -> Bool:
-    """Return for every string whether it is the CPU's name."""
     table = np.zeros(len(trace.strings), bool)
     for device in np.unique(trace.memory.device):
         table[device] = trace.strings[int(device)].partition(":")[0] == CPU

@@ -21,29 +21,19 @@ in a program with device work, what its devices do at each moment
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.intervals import union
+from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.parts import Part, host_parts, thread_moments
+from stepscope.analysis.steps.parts import Int8, Part, host_parts, thread_moments
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.analysis.table import Table
-from stepscope.trace.model import NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.analysis.device.work import DeviceWork
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.steps.parts import Int8
-    from stepscope.analysis.table import Columns
-    from stepscope.trace.model import Bool, Int64, Trace
-
+from stepscope.analysis.table import Columns, Table
+from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 
 # Where kernels of several parts run at once, the first of these has the moment.
 _KERNEL_ORDER = (Part.BACKWARD, Part.OPTIMIZER, Part.FORWARD, Part.DATA_LOADING, Part.OTHER)
@@ -61,7 +51,6 @@ class StepBreakdown(Table):
     parts_ns: Int64  # a row per step, a column per Part; each row adds up to duration_ns
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.step)
 
     def to_columns(self) -> Columns:
@@ -178,7 +167,6 @@ def _device_parts(
 
 
 def _launched_part(work: DeviceWork, parts: Int8) -> Int8:
-    """Return the Part of each piece of work: that of its launch."""
     host = np.where(work.call == NO_SLICE, work.operator[work.rows], work.call)
     launched: Int8 = np.where(host == NO_SLICE, Part.OTHER, parts[host]).astype(np.int8)
     # A kernel of a collective's operator that does not communicate itself, such as a cast before.

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.own_code import generator_of
-from stepscope.analysis.host.sampled_stacks import any_in, any_of, is_one_of, last_name, package_of
+from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.sampled_stacks import (
+    SampledStack,
+    any_in,
+    any_of,
+    is_one_of,
+    last_name,
+    package_of,
+)
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
-
-if TYPE_CHECKING:
-    from stepscope.analysis.host.own_lines import Place
-    from stepscope.analysis.host.sampled_stacks import SampledStack
 
 
 class Cause(IntEnum):
@@ -49,7 +52,6 @@ class Cause(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name to show."""
         return _WORDS[self]
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.steps.phases import compilations, compile_marks
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.tree import is_named, rows_named
+from stepscope.trace.model import Int64, Trace
 from stepscope.trace.names import GRAPH_BREAK, RECOMPILED
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int64, Trace
 
 _COMPILE_ID = re.compile(r"compile_id=(?:\d+/)?\d+/(\d+)")
 _REGION = "Torch-Compiled Region: "

@@ -10,39 +10,28 @@ they share the time: at each moment all of them alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, sampled_stacks
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, SampledStack, sampled_stacks
 from stepscope.analysis.host.source_files import SourceFiles
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
-from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_moments
+from stepscope.analysis.steps.parts import GLUE_NS, Int8, Part, host_parts, thread_moments
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import SliceKind, ThreadState
+from stepscope.trace.model import Bool, Float64, Int64, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stepscope.analysis.host.sampled_stacks import SampledStack
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.steps.parts import Int8
-    from stepscope.trace.model import Bool, Float64, Int64, Trace
-
-
-FEWEST_SAMPLES = 20
-"""Fewer samples of a part say too little to be scaled to its exact time."""
-
+FEWEST_SAMPLES = 20  # fewer samples of a part say too little to be scaled to its exact time
+# What happens in a smaller share of the steps is done now and then, as it should be.
 MOST_STEPS = 0.5
-"""Share of the steps: what happens in fewer of them is done now and then, as it should be."""
 
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
 _WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at
@@ -67,12 +56,10 @@ class Ledger:
     threads: float = 1.0  # that are in its steps, or do the run's work, at a time
 
     def __len__(self) -> int:
-        """Return the number of moments."""
         return len(self.row)
 
     @property
     def total_ns(self) -> float:
-        """Return the time of all moments."""
         return float(self.weight_ns.sum())
 
     @property
@@ -87,11 +74,9 @@ class Ledger:
         return {Cause(int(i)): float(sums[i]) for i in order if sums[i] > 0}
 
     def spent_on(self, *causes: Cause) -> Bool:
-        """Return which moments were spent on one of some causes."""
         return np.isin(self.cause, causes)
 
     def where_stack(self, wanted: Callable[[SampledStack], bool]) -> Bool:
-        """Return the moments whose stack is wanted."""
         return np.isin(self.stack, [row for row, stack in self.stacks.items() if wanted(stack)])
 
     def each_ns(self, which: Bool) -> float:
@@ -103,7 +88,6 @@ class Ledger:
         return len(np.unique(self.step[which])) >= MOST_STEPS * self.count
 
     def take(self, which: Bool) -> Ledger:
-        """Return some of the moments."""
         columns = ("weight_ns", "cause", "part", "step", "row", "stack")
         return replace(self, **{name: getattr(self, name)[which] for name in columns})
 

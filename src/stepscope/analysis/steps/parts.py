@@ -17,9 +17,9 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.analysis.host.backward import backward_functions
@@ -30,18 +30,23 @@ from stepscope.analysis.steps.phases import compile_marks
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
+from stepscope.trace.model import (
+    DEVICE_KINDS,
+    NO_PARENT,
+    Bool,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    Trace,
+    UInt8,
+)
 from stepscope.trace.names import BACKENDS, ENGINE, MODULE_PREFIX
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Int8 = NDArray[np.int8]
 
-    from stepscope.trace.model import Bool, Int64, Trace, UInt8
 
-    Int8 = NDArray[np.int8]
-
+# Python takes a few µs to tens of µs between two operators; a longer gap is something else.
 GLUE_NS = 100_000
-"""Python takes a few µs to tens of µs between two operators; a longer gap is something else."""
 
 _KNOWN_NAMES = 1 << 14  # the ranks of a job run the same operators
 _UNTOLD = -1
@@ -51,8 +56,6 @@ _COLLECTIVE = re.compile(rf"^(c10d|{BACKENDS})[:_]|record_param_comms|^_c10d_fun
 
 
 class Part(IntEnum):
-    """A part of a step."""
-
     DATA_LOADING = 0
     FORWARD = 1
     BACKWARD = 2
@@ -64,7 +67,6 @@ class Part(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name to show."""
         return self.name.lower().replace("_", " ")
 
 
@@ -85,7 +87,6 @@ class Moments:
     end_ns: Int64
 
     def time_in(self, part: Part) -> Intervals:
-        """Return the time of one part."""
         mine = self.part == part
         return union(self.start_ns[mine], self.end_ns[mine])
 

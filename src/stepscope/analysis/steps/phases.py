@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import has_text, is_named
-from stepscope.trace.model import NO_PARENT, PRODUCER, SliceKind
+from stepscope.trace.model import NO_PARENT, PRODUCER, Int64, SliceKind, Trace
 from stepscope.trace.names import COMPILE_CATEGORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace
 
 _DYNAMO_TIMED = " (dynamo_timed)"  # so torch marks what its compiler does, in any recording
 _IMPORT_PREFIX = "import "

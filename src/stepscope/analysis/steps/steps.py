@@ -15,11 +15,12 @@ The first of these that a trace has makes the steps:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.host.backward import backward_functions
@@ -28,16 +29,8 @@ from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.kinds import step_number
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import Bool, Int32, Int64, SliceKind, Trace
 from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER, REQUEST_CATEGORY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64, Trace
-
 
 _ENGINE_STEP = re.compile(
     r"^execute_(\d+_)?(context|new)_\d+.*_(generation|cached)_\d+"  # vLLM
@@ -45,23 +38,13 @@ _ENGINE_STEP = re.compile(
     r"|^\[Executor\] _forward_step \d+"  # TensorRT-LLM
 )
 
-MIN_CALLS = 3
-"""Fewer calls of a module, batches or requests are no loop."""
-
-MIN_LAUNCHED = 0.5
-"""Of the time of all device work, in steps that stand for the run."""
-
+MIN_CALLS = 3  # fewer calls of a module, batches or requests are no loop
+MIN_LAUNCHED = 0.5  # steps stand for the run if they launch this share of all device time
+# Optimizers that take turns: a critic's five updates and a generator's one are six.
 LONGEST_TURN = 8
-"""Optimizers that take turns: a critic's five updates and a generator's one are six."""
-
-STEADY_FACTOR = 1.5
-"""While the first steps take longer than the usual one by this, the program warms up."""
-
-MOST_WARM_UP = 0.2
-"""Share of the steps that may count as warming up."""
-
-COMPILING_SHARE = 0.1
-"""A step that spends more than this on compiling is not a usual one."""
+STEADY_FACTOR = 1.5  # the program warms up while its first steps take this many times the usual one
+MOST_WARM_UP = 0.2  # share of the steps that may count as warming up
+COMPILING_SHARE = 0.1  # a step that spends more of its time compiling is not a usual one
 
 
 class StepsBy(Enum):
@@ -88,17 +71,14 @@ class Steps:
     name: str = ""  # of the optimizer, module or loader
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.number)
 
     @property
     def end_ns(self) -> Int64:
-        """Return when each ended."""
         return self.start_ns + self.duration_ns
 
     @property
     def unit(self) -> str:
-        """Return the word for one of them."""
         return "request" if self.by is StepsBy.REQUEST else "step"
 
 

@@ -17,12 +17,12 @@ calls are brought nearer to the quickest one of their name until their sum is no
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.sums import summed
@@ -32,36 +32,25 @@ from stepscope.trace.model import (
     NO_SLICE,
     NO_STACK,
     RUNNING_STATES,
+    Bool,
+    Float64,
+    Int64,
+    Samples,
     SliceKind,
+    Slices,
     ThreadState,
+    Trace,
 )
 from stepscope.trace.table import Role
 
-if TYPE_CHECKING:
-    from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Bool, Float64, Int64, Samples, Slices, Trace
-
-
-MIN_STEPS = 8
-"""With fewer steps there is no telling how long a call usually takes."""
-
-MIN_WAITING = 0.05
-"""Of the steps' time: a thread waits for a core that long only where others use it."""
-
-OWN_CORES = 0.75
-"""Of all cores: a program that keeps more of them busy is in its own way."""
-
-USUAL = 0.1
-"""Of the same call in all steps, that many were quick enough to have been left alone."""
-
+MIN_STEPS = 8  # fewer steps do not show how long a call usually takes
+MIN_WAITING = 0.05  # a thread waits for a core for this share of the steps only where others use it
+OWN_CORES = 0.75  # a program that keeps more of all cores busy is in its own way
+USUAL = 0.1  # at least this share of the same call in all steps was left alone
+# A call that takes this many times as long in each next third of the steps has more to do.
 GROWTH = 1.2
-"""From one third of the steps to the next: a call that takes so much longer has more to do."""
-
-MIN_CALLS = 5
-"""Of the same call: with fewer there is no telling which were left alone."""
-
-TRIES = 21
-"""How finely calls are brought nearer to the quickest of their name."""
+MIN_CALLS = 5  # fewer of the same call do not show which were left alone
+TRIES = 21  # how finely calls are brought nearer to the quickest of their name
 
 _VALUE_BITS = 36
 

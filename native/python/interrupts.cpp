@@ -3,6 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <utility>
+
 #include "python/module.h"
 
 namespace nb = nanobind;
@@ -109,6 +112,24 @@ nb::object import_finder(nb::dict wanted, nb::callable spec_of) {
       nb::arg("name"), nb::arg("path").none() = nb::none(), nb::arg("target").none() = nb::none());
 }
 
+PyObject* library_listener = nullptr;  // owned for good: Python keeps the hook for good
+
+int hear_of_libraries(const char* event, PyObject* args, void*) {
+  if (std::strcmp(event, "ctypes.dlopen") != 0) return 0;
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) return 0;
+  PyObject* const done = PyObject_CallOneArg(library_listener, PyTuple_GET_ITEM(args, 0));
+  if (!done) PyErr_Clear();
+  Py_XDECREF(done);
+  return 0;
+}
+
+// Calls `listener` with the name of each library before ctypes opens it.
+void listen_to_libraries(nb::callable listener) {
+  const bool is_first = !library_listener;
+  Py_XDECREF(std::exchange(library_listener, listener.release().ptr()));
+  if (is_first) PySys_AddAuditHook(&hear_of_libraries, nullptr);
+}
+
 }  // namespace
 
 void drop_error() {
@@ -119,6 +140,7 @@ void drop_error() {
 void bind_interrupts(nb::module_& m) {
   m.def("shielded", &shielded, nb::arg("function"));
   m.def("import_finder", &import_finder, nb::arg("wanted"), nb::arg("spec_of"));
+  m.def("listen_to_libraries", &listen_to_libraries, nb::arg("listener"));
   m.def("importing", &importing, nb::arg("scope"), nb::arg("loader"), nb::arg("after"));
 }
 

@@ -200,9 +200,13 @@ class TestCommand:
         assert opened == [(tmp_path / "a b.html").as_uri()]
 
 
+# A program without any gets a short answer and no report.
+HAS_AN_EVENT = "import stepscope\nwith stepscope.record_function('work'): pass"
+
+
 class TestRun:
     def test_it_writes_the_report_and_prints_a_link(self, tmp_path: Path) -> None:
-        script(tmp_path, "print('hello')")
+        script(tmp_path, HAS_AN_EVENT)
         done = stepscope_run("program.py", cwd=tmp_path)
         (path,) = tmp_path.glob("*.html")
         assert path.with_suffix(".stepscope").exists()
@@ -219,7 +223,7 @@ class TestRun:
         ],
     )
     def test_it_does_as_it_is_told(self, tmp_path: Path, words: list[str], writes: bool) -> None:
-        script(tmp_path, "pass")
+        script(tmp_path, HAS_AN_EVENT)
         done = stepscope_run(*words, "program.py", cwd=tmp_path)
         assert bool(list(tmp_path.glob("*.html"))) == writes
         assert ("file://" in done.stdout + done.stderr) == writes

@@ -99,7 +99,7 @@ def test_a_framework_brings_nothing_but_what_records_it(tmp_path: Path, framewor
     options = {"held_memory": True, "sampled_inputs": True, "device": True, "model_calls": True}
     plain, recorded, has_numpy = modules(tmp_path, body, **options)
     more = recorded[1] - plain[1]
-    assert f"stepscope.frameworks.{framework}.source" in more
+    assert f"stepscope.frameworks.{framework}.{framework}_source" in more
     assert [name for name in more if not is_ours(name)] == []
     assert [name for name in more if name.split(".")[1:2] and name.split(".")[1] in _READERS] == []
     assert has_numpy == (framework == "paddle")  # which cannot do without

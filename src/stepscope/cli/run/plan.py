@@ -25,7 +25,7 @@ from stepscope.private_folders import new_private_folder
 from stepscope.record.inside.boot import VARIABLE
 from stepscope.record.inside.triggers import EXTENSIONS
 from stepscope.record.limits import Keep, MemoryLimit
-from stepscope.record.options import STACKS
+from stepscope.record.options import DEVICE, STACKS
 from stepscope.record.source import known_options, places_of_extensions
 from stepscope.record.stream.places import (
     PLAN,
@@ -72,6 +72,7 @@ def recording_plan(args: argparse.Namespace) -> dict[str, str]:
         "keep_newest": _flag(limit is not None and limit.keep is Keep.NEWEST),
         "is_ring": _flag(limit is not None and limit.is_ring),
         "seconds": str(limit.seconds if limit else 0.0),
+        "devices": _flag(options[DEVICE]),
         "gc_ns": str(MIN_PAUSE_NS) if options[GC_PAUSES] else "",
         "tasks": _flag(options[REQUESTS]),
         "stacks": options[STACKS].value,

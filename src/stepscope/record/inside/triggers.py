@@ -20,7 +20,13 @@ _SERVES = (
     "hypercorn.asyncio.task_group",
 )
 
+CUDA_LIBRARY = "libcuda"
+"""Triggered by ctypes, when it loads a library with one of the names ``OF_CUDA``."""
+
+OF_CUDA = ("libcuda.so", "libcudart", "libcublas", "libcudnn", "libcufft", "libcusolver")
+
 TRIGGERS = {
+    CUDA_LIBRARY: (DEVICES,),
     "torch": (PYTORCH, DEVICES, ANNOTATIONS),
     "paddle": (PADDLE, DEVICES),
     "nvtx": (ANNOTATIONS,),

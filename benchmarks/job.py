@@ -35,7 +35,6 @@ COPIES, RANKS = 7, 8
 HTA_BAR, MEMORY_BAR = 20.0, 0.1
 BIG_BAR_S, MANY_BAR_S, MANY_BAR_BYTES = 12.0, 120.0, 1e9
 CLOCK_BAR_S = 20e-6
-EIGHT_RANKS = Path(__file__).parents[2] / "shared" / "traces" / "param_dlrm_8rank"
 
 
 def stepscope_answer(folder: str) -> str:
@@ -179,10 +178,6 @@ def rows(quick: bool = False) -> list[Row]:
     from made_job import Plan
 
     found = []
-    if EIGHT_RANKS.is_dir():
-        found += beside_hta(
-            EIGHT_RANKS, "HTA's sample of eight ranks, files to answer", 2 if quick else 3
-        )
     with tempfile.TemporaryDirectory() as name:
         eight_big_ranks(Path(name), 1 if quick else COPIES)
         what = f"eight ranks of {'0.2' if quick else '1.5'}M events, files to answer"

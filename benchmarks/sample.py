@@ -1,6 +1,7 @@
-"""A torch trace to read: the sample of HTA's repository where it is at hand, else one made here.
+"""A torch trace to read, made here.
 
-``STEPSCOPE_SAMPLE_TRACE`` names another file that torch.profiler wrote (.json.gz).
+``STEPSCOPE_SAMPLE_TRACE`` names a file that torch.profiler wrote (.json.gz) instead, such as the
+sample of https://github.com/facebookresearch/HolisticTraceAnalysis, tests/data/df_index_resolver.
 """
 
 from __future__ import annotations
@@ -10,11 +11,6 @@ import os
 import re
 from pathlib import Path
 
-# https://github.com/facebookresearch/HolisticTraceAnalysis, tests/data/df_index_resolver
-HTA_SAMPLE = (
-    Path(__file__).resolve().parent.parent.parent
-    / "shared/traces/hta__df_index_resolver__df_index_resolver.json.gz"
-)
 LAUNCHES = 31_000  # with seven events each, four of them slices: about as many as in HTA's sample
 PERIOD_US = 2_000_000  # longer than the sample
 ID_STEP = 10_000_000  # more than any id in it
@@ -86,8 +82,6 @@ def sample(folder: Path) -> tuple[Path, str]:
     """Return the trace, and what to call it; one that is made goes into the folder."""
     if named := os.environ.get("STEPSCOPE_SAMPLE_TRACE"):
         return Path(named), Path(named).name
-    if HTA_SAMPLE.exists():
-        return HTA_SAMPLE, "HTA's sample"
     made = folder / "made.json.gz"
     events = ",".join(_launch(number) for number in range(LAUNCHES))
     made.write_bytes(gzip.compress(f"{_HEAD}{events}{_TAIL}".encode(), compresslevel=1))

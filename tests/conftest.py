@@ -26,7 +26,7 @@ with contextlib.suppress(ImportError):  # the tests that need no framework do wi
 
 pytest_plugins = ["report_page"]  # reports in a browser
 
-LARGE_BYTES = 500_000  # of a real trace: make test-slow tries these
+LARGE_BYTES = 500_000  # tests of larger samples belong to make test-slow
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -230,6 +230,7 @@ _SAME_NAME = (
     " trunc hardtanh relu6 leaky_relu softplus silu logit elu celu selu mish hardswish hardsigmoid"
     " gelu sum mean prod cumsum cumprod amax amin cummax cummin logsumexp"
 )
+_SAME_NAME_OF_TWO = "add floor_divide remainder maximum minimum fmax fmin atan2 mv bmm dot"
 
 # By torch's operators that do the same with the same first inputs.
 _SAME_AS_TORCH = {
@@ -249,21 +250,11 @@ _SAME_AS_TORCH = {
         "dropout": "native_dropout",
     },
     "x y": {
-        "add": "add",
+        **{name: name for name in _SAME_NAME_OF_TWO.split()},
         "subtract": "sub",
         "multiply": "mul",
         "divide": "div",
-        "floor_divide": "floor_divide",
-        "remainder": "remainder",
         "elementwise_pow": "pow",
-        "maximum": "maximum",
-        "minimum": "minimum",
-        "fmax": "fmax",
-        "fmin": "fmin",
-        "atan2": "atan2",
-        "mv": "mv",
-        "bmm": "bmm",
-        "dot": "dot",
     },
     "input x y": {"addmm": "addmm", "baddbmm": "baddbmm"},
 }

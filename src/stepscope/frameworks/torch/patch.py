@@ -14,6 +14,7 @@ import threading
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from stepscope import _native
 from stepscope.notices import notify, warn_user
 from stepscope.record.post_import import PostImport
 
@@ -80,20 +81,46 @@ def _apply(_torch: object = None) -> None:
 
     from stepscope.frameworks.torch.dialect import legacy, lowlevel
     from stepscope.frameworks.torch.dialect.profile import profile
-    from stepscope.frameworks.torch.stand_ins import name_stand_ins
     from stepscope.frameworks.torch.switches import FOLLOWED
 
     with _lock:
         if _depth == 0:
             return
         FOLLOWED.acquire()
-        name_stand_ins()
+        _name_stand_ins()
         _replace_init(torch.profiler.profiler.profile, profile)
         _replace_init(torch.profiler.profiler._KinetoProfile, lowlevel.LowLevelProfile)
         _replace_init(torch.autograd.profiler.profile, legacy.profile)
 
 
 _hook = PostImport("torch", _apply)
+_OF_BOTH = ("__enter__", "__exit__", "start", "stop", "step")
+
+
+@functools.cache
+def _name_stand_ins() -> None:
+    """Show calls of our functions under the names of torch's; needs torch."""
+    from torch.profiler import profiler as theirs
+
+    from stepscope.frameworks.torch.dialect import lowlevel
+    from stepscope.frameworks.torch.dialect import profile as ours
+    from stepscope.record.recorder import Recorder
+    from stepscope.record.session import Session
+
+    low = theirs._KinetoProfile
+    high: Any = theirs.profile
+    pairs: list[tuple[Any, Any]] = [
+        *((getattr(ours.profile, name), getattr(high, name)) for name in _OF_BOTH),
+        (Session._go, high._transit_action),
+        (lowlevel.LowLevelProfile.start, low.start),
+        (lowlevel.LowLevelProfile.stop, low.stop),
+        (Recorder.start, low.start_trace),
+        (Recorder.finish, low.stop_trace),
+    ]
+    for our, their in pairs:
+        code = their.__code__
+        place = f"torch/profiler/profiler.py({code.co_firstlineno})"
+        _native.stand_in(our.__code__, f"{place}: {code.co_name}")
 
 
 def _replace_init(theirs: type, ours: type) -> None:

@@ -40,8 +40,7 @@ def _check_bridge(options: RecordOptions) -> None:
 
 @with_options(TORCH_COLLECTOR, PHASES, COLLECTIVE_WAITS, check=_check_bridge)
 def torch_sources() -> Sequence[type[Source]]:
-    from stepscope.frameworks.torch.collective_waits import TorchCollectiveWaits
-    from stepscope.frameworks.torch.collectives import TorchCollectives
+    from stepscope.frameworks.torch.collectives import TorchCollectives, TorchCollectiveWaits
     from stepscope.frameworks.torch.compile import TorchCompile
     from stepscope.frameworks.torch.generated import TorchGeneratedCode
     from stepscope.frameworks.torch.live_objects import TorchObjects

@@ -1,4 +1,4 @@
-"""CUDA kernels, copies, fills and the calls that launched them, of any program, through CUPTI."""
+"""Records CUDA kernels, copies, fills and the calls that launched them through CUPTI."""
 
 from __future__ import annotations
 

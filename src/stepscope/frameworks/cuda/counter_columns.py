@@ -1,4 +1,4 @@
-"""What devices counted over time, and what NVML said of them, as counters of a Trace."""
+"""Converts device counters and NVML's readings to counters of a Trace."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Hardware counters of devices over time, through CUPTI's PM sampling.
+"""Samples hardware counters of devices through CUPTI's PM sampling.
 
-The device samples itself every ms into a buffer that a native thread decodes, without the GIL.
-Kernels are neither replayed nor serialised. A device is sampled from when the program first uses
-it. The driver may let only an administrator read counters.
+The device writes a sample per ms into a buffer, which a native thread decodes without the GIL.
+Kernels are neither replayed nor serialised. Sampling of a device begins when the program first
+uses it. The driver may allow only administrators to read counters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CUPTI's records as columns of a Trace, with the names that Kineto uses."""
+"""Converts CUPTI's records to columns of a Trace, with Kineto's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CUDA devices of this machine, and how well a launch fills them."""
+"""Describes the CUDA devices of this machine, and how well a launch fills them."""
 
 from __future__ import annotations
 

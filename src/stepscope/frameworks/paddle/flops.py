@@ -1,8 +1,7 @@
-"""Formulas for Paddle's eager operators, as ``paddle._C_ops`` takes their arguments.
+"""FLOP formulas of Paddle's eager operators, with the arguments of ``paddle._C_ops``.
 
-What an operation is, and how many there are, is as for torch's operators; where those take the same
-inputs, theirs is the formula. A linear layer is one ``matmul dygraph`` whose third input is the
-bias.
+Operations are counted as for torch's operators, whose formulas are used where the inputs are alike.
+A linear layer is one ``matmul dygraph`` whose third input is the bias.
 """
 
 from __future__ import annotations

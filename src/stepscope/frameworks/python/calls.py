@@ -1,4 +1,4 @@
-"""Python's side of the program: the stack of each operator, and a timeline of all calls."""
+"""Records the Python stack of each operator, and a timeline of all calls."""
 
 from __future__ import annotations
 

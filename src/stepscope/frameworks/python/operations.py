@@ -1,4 +1,4 @@
-"""What the interpreter's instructions are busy with, and how that is written in the source."""
+"""Classifies the interpreter's instructions, and names native calls by their source code."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Collectives of torch.distributed: their group, number, sizes and types.
+"""Records collectives of torch.distributed: their group, number, sizes and types.
 
 Each one is an operator of torch's, ``c10d::allreduce_``, and on the CPU a range of the backend's
 own thread, ``gloo:all_reduce``, which ends when the work is done. Both are recorded without their
-inputs. What is missing is noted where Python calls a process group, and read from the flight
-recorder for the calls that are made in C++; it is written into the slices when the recording ends.
+inputs. The missing facts are noted where Python calls a process group, and read from the flight
+recorder for calls that C++ makes; they are added to the slices when the recording ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PyTorch operators through torch's own collector: slower, but it needs no bridge."""
+"""Records PyTorch operators through torch's own collector, which is slower but needs no bridge."""
 
 from __future__ import annotations
 

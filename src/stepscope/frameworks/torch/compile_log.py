@@ -1,4 +1,4 @@
-"""What torch.compile did during a recording: compilations and graph breaks, as slices."""
+"""Compilations and graph breaks of torch.compile during a recording."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""PyTorch's flight recorder: the last collectives of the process, also those that C++ calls.
+"""Reads PyTorch's flight recorder: the process's last collectives, also those called in C++.
 
-DDP's reducer calls its collectives in C++, where no patch of ours is. The flight recorder, on by
-default in newer releases, keeps group, number, sizes and types of the last 2,000; it is read when
-the recording has ended.
+DDP's reducer calls its collectives in C++, which cannot be patched. The flight recorder, on by
+default in newer releases, keeps group, number, sizes and types of the last 2,000. It is read after
+the recording.
 """
 
 from __future__ import annotations

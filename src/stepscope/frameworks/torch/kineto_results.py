@@ -1,4 +1,4 @@
-"""What torch's own collector has seen, as plain data: operators, their inputs, and memory."""
+"""Converts the results of torch's own collector to plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be recorded of PyTorch; `stepscope run` declares its flags by these alone."""
+"""Recording options of PyTorch; `stepscope run` gets its flags from here alone."""
 
 from __future__ import annotations
 

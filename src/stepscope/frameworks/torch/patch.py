@@ -1,8 +1,8 @@
-"""Lets code that uses torch.profiler record through Stepscope, with no change to it.
+"""Lets code that uses torch.profiler record through Stepscope without a change.
 
-torch's classes stay what they are, wherever a program holds them: only their ``__init__`` is
-replaced. It turns the new object into one of a class that derives from Stepscope's profiler first
-and from torch's second. So ``isinstance`` and subclasses, also those made before, keep working.
+torch's classes stay the same objects wherever a program holds them: only their ``__init__`` is
+replaced. It gives the new object a class that derives from Stepscope's profiler first and from
+torch's second. So ``isinstance`` and subclasses, also existing ones, keep working.
 """
 
 from __future__ import annotations

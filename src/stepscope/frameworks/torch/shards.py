@@ -1,4 +1,4 @@
-"""Which modules a collective is about: buckets of DDP, units of FSDP."""
+"""Names the modules of a collective: buckets of DDP, units of FSDP."""
 
 from __future__ import annotations
 

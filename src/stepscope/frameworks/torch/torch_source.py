@@ -1,4 +1,4 @@
-"""Chooses how PyTorch is recorded, also if torch is imported later."""
+"""Records PyTorch by the chosen collector, even if torch is imported later."""
 
 from __future__ import annotations
 

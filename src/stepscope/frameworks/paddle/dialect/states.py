@@ -1,4 +1,4 @@
-"""What paddle.profiler calls the actions of a schedule, and how it makes schedules."""
+"""paddle.profiler's states of a schedule, and its makers of schedules."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Events by name: the Model, Operator, Kernel, Memory Manipulation and UserDefined views.
+"""Sums events by name: the Model, Operator, Kernel, Memory Manipulation and UserDefined views.
 
-Events are summed up in columns. What is left, a few numbers a name, is put in order as rows.
+Sums are computed on columns; only the few numbers of each name become rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Paddle's views as typed rows with units in their names; each converts to a DataFrame.
+"""Paddle's views as typed rows, with units in their names; each converts to a DataFrame.
 
-A row sums all events of a name or type, so there are few rows, however many events.
+A row sums all events of a name or type, so there are few rows however many events there are.
 """
 
 from __future__ import annotations

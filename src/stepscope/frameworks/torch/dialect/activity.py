@@ -1,4 +1,4 @@
-"""torch.profiler's activities: which are requested, and which this machine has."""
+"""torch.profiler's activities, and which of them this machine has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch 2.15's settings of its collectors, accepted whatever torch is installed."""
+"""torch 2.15's settings of its collectors, accepted with any release of torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns behind the elements of a result list, derived once per trace."""
+"""The columns behind the elements of a result list, computed once per trace."""
 
 from __future__ import annotations
 

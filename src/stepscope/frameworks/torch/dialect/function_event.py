@@ -1,4 +1,4 @@
-"""One event and one average as torch.profiler's users know them: views of a row of columns."""
+"""Events and averages of torch.profiler as views of a row of columns."""
 
 from __future__ import annotations
 

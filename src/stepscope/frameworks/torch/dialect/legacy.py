@@ -1,4 +1,4 @@
-"""torch.autograd.profiler's ``profile``: the older interface, for code that still uses it."""
+"""torch.autograd.profiler's older ``profile``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution traces: torch's own record of the graph of operators, beside ours of their times."""
+"""Runs torch's execution trace observer beside a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.profiler's arguments as Stepscope's options."""
+"""Converts torch.profiler's arguments to recording options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas for operators that cost a few operations per element: all but sums of products.
+"""FLOP formulas of operators with few operations per element: all but sums of products.
 
 One operation is an addition, a multiplication, a division, a comparison that picks a number, or
 one call of a library function (exp, log, tanh, erf, sqrt, sigmoid, pow ...). Moving numbers, making

@@ -1,4 +1,4 @@
-"""``kineto_results``: the events that torch's own code and tools read, as views."""
+"""``kineto_results``: the events in the form that torch's own code and tools read."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from python_frames import (
     calls_recorded,
     frames_of,
     named,
-    no_calls_left_on,
     place,
     running,
 )
@@ -38,11 +37,7 @@ from stepscope.trace.model import SliceFlags, SliceKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 # ---- what is recorded

@@ -18,7 +18,6 @@ from python_frames import (
     calls_recorded,
     frames_of,
     named,
-    no_calls_left_on,
     place,
 )
 from recording import (
@@ -31,14 +30,9 @@ from recording import (
 from stepscope import StackMode, notices, profile, record_function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 # ---- threads and forks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,21 +17,13 @@ from python_frames import (
     evaluator,
     in_library,
     named,
-    no_calls_left_on,
     set_evaluator,
 )
 from recording import trace_of
 from stepscope.frameworks.python.calls import PythonCalls
 from stepscope.record.session import Session
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 @evaluates

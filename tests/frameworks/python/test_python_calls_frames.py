@@ -21,7 +21,6 @@ from python_frames import (
     evaluator,
     in_library,
     named,
-    no_calls_left_on,
     running,
 )
 from recording import chain_of, row_of, run_python, trace_of
@@ -31,11 +30,7 @@ from stepscope.record.session import Session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 # ---- unusual ways

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from recording import chain_of, nothing_left_on, parents
+from recording import chain_of, parents
 from stepscope import (
     MemoryLimit,
     StepscopeError,
@@ -25,17 +25,9 @@ from stepscope import (
 from torch_steps import MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stepscope.trace.model import Trace
 
 one = torch.ones(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def kineto_profile(**options: object) -> profile:

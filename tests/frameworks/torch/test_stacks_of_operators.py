@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from python_frames import frames_of, place
-from recording import nothing_left_on, row_of, run_python
+from recording import row_of, run_python
 from stepscope import profile
 from stepscope.record.options import StackMode
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
 pytestmark = pytest.mark.usefixtures("way_to_the_frames")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def test_operators_have_the_stack_of_their_call() -> None:

@@ -10,7 +10,6 @@ import inspect
 import json
 import pickle
 import re
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,13 +19,11 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on
 from report_data import PageData
 from stepscope import ProfilerAction, ProfilerActivity, profile, schedule
 from stepscope.frameworks.torch.dialect import legacy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 TORCH = torch.profiler
@@ -36,11 +33,7 @@ one = torch.ones(1)
 both = pytest.mark.parametrize("cls", [profile, TORCH.profile], ids=["ours", "torch's"])
 
 
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Warning: Profiler clears events")  # torch's
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")  # torch's
 
 
 # ---- names and signatures

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,19 +12,13 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on
 from stepscope import patch_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the libraries' own
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
 
 
 def ops_in(path: Path) -> list[str]:

@@ -18,24 +18,16 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on
 from stepscope import ProfilerActivity, profile
 from stepscope.frameworks.torch.dialect.options import ExperimentalConfig, record_options
 from stepscope.record.options import STACKS, RecordOptions, StackMode
 from stepscope.record.source import known_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CPU, CUDA = ProfilerActivity.CPU, ProfilerActivity.CUDA
 one = torch.ones(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def names(profiler: profile) -> list[str]:

@@ -21,10 +21,10 @@ NAMES = ["SM active", "DRAM throughput", "tensor pipe"]
 AHEAD_NS = 1_700_000_000_000_000_000  # the device's clock is not ours
 
 
-def device(**told: Any) -> dict[str, Any]:
-    known = {"number": 0, "obstacle": "", "metrics": ["sm", "", "tensor"], "chip": "GH100"}
+def device(**facts: Any) -> dict[str, Any]:
+    defaults = {"number": 0, "obstacle": "", "metrics": ["sm", "", "tensor"], "chip": "GH100"}
     bounds = [(AHEAD_NS, -500, 500), (AHEAD_NS + 12_000_000, 11_999_900, 12_000_300)]
-    return known | {"bounds": bounds, "overflowed": False} | told
+    return defaults | {"bounds": bounds, "overflowed": False} | facts
 
 
 def samples() -> dict[str, Any]:
@@ -51,11 +51,14 @@ def test_counters_of_the_steps() -> None:
     assert active.mean == pytest.approx(0.5, abs=1e-3)
     assert (tensor.name, tensor.mean) == ("tensor pipe", pytest.approx(0.33))
     curves = device_counters(trace)
-    assert [(each.name, each.unit) for each in curves] == [("SM active", "%"), ("tensor pipe", "%")]
+    assert [(curve.name, curve.unit) for curve in curves] == [
+        ("SM active", "%"),
+        ("tensor pipe", "%"),
+    ]
     assert curves[0].time_ns[1] - curves[0].time_ns[0] == 1_000_000
     assert abs(int(curves[0].time_ns[0])) <= 300
-    told = answer(trace).to_json()["counters"]
-    assert [each["device"] for each in told] == ["0", "0"]
+    summaries = answer(trace).to_json()["counters"]
+    assert [summary["device"] for summary in summaries] == ["0", "0"]
 
 
 def test_a_device_without_counters() -> None:

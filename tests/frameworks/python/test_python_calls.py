@@ -287,15 +287,15 @@ def test_recordings_one_after_the_other() -> None:
 
 @pytest.mark.slow
 def test_two_hundred_recordings_keep_no_code() -> None:
-    kept: list[weakref.ref[Any]] = []
+    references: list[weakref.ref[Any]] = []
     for _ in range(200):
         with calls_recorded():
             scope: dict[str, Any] = {}
             exec("def made(): pass\nmade()", scope)
-            kept.append(weakref.ref(scope["made"].__code__))
+            references.append(weakref.ref(scope["made"].__code__))
         del scope
     gc.collect()
-    assert [code for code in kept if code() is not None] == []
+    assert [code for code in references if code() is not None] == []
 
 
 @pytest.mark.slow

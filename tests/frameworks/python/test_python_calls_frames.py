@@ -153,10 +153,10 @@ def test_recording_anew_inside_of_calls() -> None:
     expected = (switched, inside, passed, inside, worked)
     assert chain_of(second, row_of(second, switched))[:5] == expected
     assert count(first, after) == 0
-    in_through, in_work = (r for r, each in enumerate(second.names()) if each == named(after))
+    in_through, in_work = (r for r, name in enumerate(second.names()) if name == named(after))
     assert chain_of(second, in_through)[:4] == (named(after), *expected[2:])
     assert chain_of(second, in_work)[:2] == (named(after), worked)
-    assert [parent for each, parent in calls_below(second, worked) if each == LEN] == [
+    assert [parent for name, parent in calls_below(second, worked) if name == LEN] == [
         named(after)
     ] * 2
     assert not second.slices.flags[row_of(second, passed)]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("way_to_the_frames")
 
 def test_operators_have_the_stack_of_their_call() -> None:
     torch = pytest.importorskip("torch")
-    one = torch.ones(2)
+    tensor = torch.ones(2)
 
     def outer() -> None:
         middle()
@@ -23,9 +23,9 @@ def test_operators_have_the_stack_of_their_call() -> None:
         inner()
 
     def inner() -> None:
-        torch.add(one, one)
-        one.mul(2)
-        -one  # noqa: B018
+        torch.add(tensor, tensor)
+        tensor.mul(2)
+        -tensor  # noqa: B018
 
     with profile(with_stack=StackMode.OPERATORS) as profiler:
         outer()

@@ -114,7 +114,7 @@ class TestLightning:
         )
         with patch_torch():
             trained(lightning, profiler, tmp_path)
-        assert [type(each).__mro__[1] for each in made] == [stepscope.profile]
+        assert [type(profiler).__mro__[1] for profiler in made] == [stepscope.profile]
         assert made[0].record_shapes is True
 
     def test_without_the_patch_it_is_torchs(self, lightning: Any, tmp_path: Path) -> None:

@@ -192,8 +192,8 @@ def test_our_config_has_torchs_fields_and_defaults() -> None:
     theirs = torch.profiler._ExperimentalConfig.__init__.__doc__
     assert theirs is not None
     gone = {"profiler_metrics", "profiler_measure_per_kernel"}  # since 2.15
-    for each in dataclasses.fields(ExperimentalConfig):
-        assert f" {each.name}: " in theirs or each.name in gone
+    for field in dataclasses.fields(ExperimentalConfig):
+        assert f" {field.name}: " in theirs or field.name in gone
 
 
 # ---- metadata

@@ -139,7 +139,7 @@ def test_a_loader_that_is_imported_later_is_timed_too() -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def forwarded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What NVIDIA's tools would be told, in the place of the nvtx package's functions."""
     heard: list[str] = []
     tool = Tool(push=heard.append, pop=lambda: heard.append("pop"), mark=heard.append)

@@ -13,7 +13,7 @@ from stepscope import _native, profile, record_function
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.source_lines import source_lines
-from stepscope.frameworks.cuda.cupti_columns import captured
+from stepscope.frameworks.cuda.cupti_columns import work_captured
 from stepscope.frameworks.cuda.graphs import NAME, nodes_of
 from stepscope.frameworks.cuda.graphs import captured_nodes as node_events
 from stepscope.frameworks.torch import operators
@@ -57,7 +57,7 @@ def with_replay(trace: Trace, ids: list[int], since_ns: int) -> Trace:
     nodes = nodes_of(columns)
     assert nodes is not None
     host = Captured(trace.slices, trace.tracks, trace.strings, stacks=trace.stacks)
-    parts = [host, captured(columns, (), nodes), node_events(nodes, since_ns)]
+    parts = [host, work_captured(columns, (), nodes), node_events(nodes, since_ns)]
     return build(merge_parts(parts), trace.info)
 
 

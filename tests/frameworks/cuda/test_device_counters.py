@@ -13,7 +13,7 @@ from command_line import python, script, stepscope_run
 from made_steps import BASE, steps
 from stepscope.analysis.answer import answer
 from stepscope.analysis.device.counters import counter_means, device_counters
-from stepscope.frameworks.cuda.counter_columns import counters_captured_of, on_our_clock
+from stepscope.frameworks.cuda.counter_columns import hardware_counters_captured, on_our_clock
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
 
@@ -43,7 +43,7 @@ def samples() -> dict[str, Any]:
 
 def test_counters_of_the_steps() -> None:
     made = steps(BASE, count=12)
-    part = counters_captured_of(samples(), [device()], NAMES)
+    part = hardware_counters_captured(samples(), [device()], NAMES)
     assert part is not None
     trace = build(merge_parts([made, part]), made.info)
     active, tensor = counter_means(trace)
@@ -62,8 +62,8 @@ def test_counters_of_the_steps() -> None:
 
 
 def test_a_device_without_counters() -> None:
-    assert counters_captured_of(samples(), [device(obstacle="no rights")], NAMES) is None
-    assert counters_captured_of(samples(), [], NAMES) is None
+    assert hardware_counters_captured(samples(), [device(obstacle="no rights")], NAMES) is None
+    assert hardware_counters_captured(samples(), [], NAMES) is None
 
 
 def test_the_clocks_of_device_and_host() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from command_line import script, stepscope_run
 from stepscope import profile
-from stepscope.frameworks.cuda.cupti_columns import captured
+from stepscope.frameworks.cuda.cupti_columns import work_captured
 from stepscope.frameworks.cuda.extras import extras_captured, split
 from stepscope.frameworks.cuda.options import bits_of, wanted_records
 from stepscope.trace.build import build
@@ -58,7 +58,7 @@ def columns(rows: list[tuple[int, ...]] = ROWS) -> dict[str, Any]:
 def recorded(wanted: str, rows: list[tuple[int, ...]] = ROWS) -> Trace:
     work, others = split(columns(rows))
     more = extras_captured(others, work, wanted_records(wanted))
-    parts = [captured(work), *([more] if more is not None else [])]
+    parts = [work_captured(work), *([more] if more is not None else [])]
     return build(merge_parts(parts), TraceInfo(producer="test", start_ns=0, end_ns=6_000))
 
 

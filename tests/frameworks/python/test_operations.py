@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.analysis.host.source_lines import place_of
-from stepscope.frameworks.python.operations import Operation, names, native_text, operations
+from stepscope.frameworks.python.operations import (
+    Operation,
+    instruction_names,
+    native_text,
+    operations,
+)
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -70,7 +75,7 @@ def test_a_long_expression_is_cut() -> None:
 
 
 def test_without_a_source_there_is_no_frame() -> None:
-    call = next(number for number, name in names().items() if name == "CALL")
+    call = next(number for number, name in instruction_names().items() if name == "CALL")
     assert native_text(call, "<no such file>", (1, 1, 0, 5)) == ""
     assert native_text(call, __file__, (-1, -1, -1, -1)) == ""
     assert native_text(call, __file__, (10**9, 10**9, 0, 5)) == ""
@@ -81,7 +86,9 @@ def test_it_is_in_no_file() -> None:
 
 
 def test_every_specialised_call_is_a_call() -> None:
-    kinds = {name: operations()[number] for number, name in names().items() if number < 256}
+    kinds = {
+        name: operations()[number] for number, name in instruction_names().items() if number < 256
+    }
     calls = {name for name, kind in kinds.items() if kind is Operation.CALL}
     assert {"CALL", "CALL_FUNCTION_EX"} <= calls
     assert all("CALL" in name for name in calls)
@@ -93,4 +100,6 @@ def test_every_specialised_call_is_a_call() -> None:
 
 def test_instructions_are_those_of_this_python() -> None:
     opcodes: dict[str, Any] = dis.opmap
-    assert all(names()[number] == name for name, number in opcodes.items() if number < 256)
+    assert all(
+        instruction_names()[number] == name for name, number in opcodes.items() if number < 256
+    )

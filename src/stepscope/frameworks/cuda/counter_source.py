@@ -90,9 +90,9 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        from stepscope.frameworks.cuda.counter_columns import counters_captured_of
+        from stepscope.frameworks.cuda.counter_columns import hardware_counters_captured
 
-        return counters_captured_of(columns, devices, list(METRICS))
+        return hardware_counters_captured(columns, devices, list(METRICS))
 
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
         """Describe which counters were sampled and what that cost."""

@@ -27,7 +27,7 @@ _KERNEL, _MEMCPY, _MEMSET, _RUNTIME, _DRIVER = range(5)
 _HOST = 1 << 20  # a key for threads, larger than any device number
 
 
-def captured(
+def work_captured(
     columns: Mapping[str, Any],
     devices: Sequence[Mapping[str, Any]] = (),
     nodes: Mapping[str, Any] | None = None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice, now_ns
 from stepscope.frameworks.torch import shards
-from stepscope.frameworks.torch.flight_recorder import flights, learn
+from stepscope.frameworks.torch.flight_recorder import complete_calls, recorded_flights
 from stepscope.frameworks.torch.options import COLLECTIVE_WAITS
 from stepscope.frameworks.torch.process_groups import Membership
 from stepscope.record.collective_notes import CollectiveNotes, note_tensors
@@ -54,7 +54,7 @@ class TorchCollectives(CollectiveNotes):
     def stop(self) -> None:
         super().stop()
         if self._membership.info:
-            self.account.keep_flights(flights())
+            self.account.keep_flights(recorded_flights())
 
     def look(self) -> None:
         """Learn groups and buckets while they exist."""
@@ -74,7 +74,7 @@ class TorchCollectives(CollectiveNotes):
 
         calls = calls_named(captured, _kineto_name)
         take_notes(calls, account.calls)
-        learn(calls, account.flights)
+        complete_calls(calls, account.flights)
         _guess_groups(calls, account)
         number_calls(calls)
         shards.name_modules(calls, account.buckets)
@@ -161,7 +161,7 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         try:
             note = Collective(name, start_ns, end_ns, str(get_native_id()))
             _fill(note, group, args, kwargs)
-            note.module = shards.current()
+            note.module = shards.current_module()
             TorchCollectives.note_in_all(note)
         except Exception:  # the note is lost, but the program gets its result
             pass

@@ -73,7 +73,7 @@ class TorchCompile(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        return CompileLog.left(left, cls.name).captured(left.thread_names)
+        return CompileLog.restored(left, cls.name).captured(left.thread_names)
 
     def describe(self) -> str:
         return self._log.describe()

@@ -72,7 +72,7 @@ class CompileLog:
         self._is_taken = False
 
     @classmethod
-    def left(cls, left: LeftBehind, source: str) -> CompileLog:
+    def restored(cls, left: LeftBehind, source: str) -> CompileLog:
         """Restore what a process noted, without malformed entries."""
         log = cls(Journal(source, is_on=False))
         spans: dict[int, Span] = {}

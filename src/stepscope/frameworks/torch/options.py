@@ -30,7 +30,7 @@ COLLECTIVE_WAITS = Option("collective_waits", False, run_default=True)
 PHASES = Option("phases", False)
 
 
-def chosen(collector: TorchCollector) -> TorchCollector:
+def chosen_collector(collector: TorchCollector) -> TorchCollector:
     """Return the collector chosen in the program, else by the environment."""
     if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
         try:

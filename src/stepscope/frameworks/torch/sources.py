@@ -10,7 +10,7 @@ from stepscope.frameworks.torch.options import (
     PHASES,
     TORCH_COLLECTOR,
     TorchCollector,
-    chosen,
+    chosen_collector,
 )
 from stepscope.record.options import MEMORY
 from stepscope.record.source import with_options
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _check_bridge(options: RecordOptions) -> None:
     """Build missing bridges before the program starts, outside of its time."""
     try:
-        collector = chosen(options[TORCH_COLLECTOR])
+        collector = chosen_collector(options[TORCH_COLLECTOR])
     except ValueError as error:
         raise StepscopeError(str(error)) from None
     if collector is TorchCollector.KINETO:

@@ -283,7 +283,7 @@ class EventList(_Results[FunctionEvent]):
 
     @property
     def _all_rows(self) -> Averages:
-        return self._columns.each
+        return self._columns.rows
 
     def _table_rows(self) -> Averages:
         rows = self._columns.keyed(shapes=True, overloads=True, stack_frames=None)

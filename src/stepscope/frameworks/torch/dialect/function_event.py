@@ -57,7 +57,7 @@ class FunctionEvent(_InTree):
     __slots__ = ()
 
     def __init__(self, columns: EventColumns, index: int) -> None:
-        super().__init__(columns, columns.each, index)
+        super().__init__(columns, columns.rows, index)
 
     def __repr__(self) -> str:
         device = self.use_device

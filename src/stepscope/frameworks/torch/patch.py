@@ -39,9 +39,9 @@ class _Patch:
 def patch_torch() -> _Patch:
     """Make every torch profiler that is created from now on record through Stepscope.
 
-    This concerns ``torch.profiler.profile`` and ``torch.autograd.profiler.profile``. Call
-    unpatch_torch() as often as this, or write ``with patch_torch():``. A torch that is not imported
-    yet is patched when it is.
+    This affects ``torch.profiler.profile`` and ``torch.autograd.profiler.profile``. Call
+    unpatch_torch() as often as this, or write ``with patch_torch():``. If torch is not imported
+    yet, it is patched when it is.
     """
     global _depth  # noqa: PLW0603 - torch is one for the process, too
     with _lock:
@@ -55,9 +55,9 @@ def patch_torch() -> _Patch:
 
 
 def unpatch_torch() -> None:
-    """Undo one patch_torch(); the last one restores torch. Further calls are harmless.
+    """Undo one patch_torch(); the last call restores torch, and further calls do nothing.
 
-    Profilers that were made in between keep recording through Stepscope.
+    Profilers that were created in between keep recording through Stepscope.
     """
     global _depth  # noqa: PLW0603
     with _lock:

@@ -63,8 +63,8 @@ class ProfilerResult:
 def load_profiler_result(filename: str | os.PathLike[str]) -> ProfilerResult:
     """Read a result that Paddle or Stepscope wrote, in any format.
 
-    Paddle cannot load many of its own files; this can. What is not a trace raises a
-    ``TraceReadError``; what can be read only in part warns.
+    This also reads files of Paddle's that Paddle itself cannot load. A file that is no trace raises
+    ``TraceReadError``; a file that can be read only in part warns.
     """
     return ProfilerResult(read_trace(filename))
 

@@ -57,7 +57,7 @@ _COMMUNICATION_KERNELS = ("nccl", "xccl")
 
 
 class SortedKeys(NamedAlike):
-    """What the rows of a view are sorted by: the shortest first by Min, else the longest first."""
+    """What the rows of a view are sorted by: ascending for Min, else descending."""
 
     CPUTotal = 0
     CPUAvg = 1

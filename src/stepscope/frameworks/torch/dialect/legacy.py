@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
-    """A context manager whose results are its own attributes; it can be entered once."""
+    """torch.autograd's older profiler: a context manager that has the results; enter it once."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.frameworks.torch.flight_recorder import learn
+from stepscope.frameworks.torch.flight_recorder import complete_calls
 from stepscope.record.collective_columns import annotated, calls_named
 from stepscope.record.collectives import Collective, Group, number_calls, take_notes
 from stepscope.trace.names import plain_collective
@@ -46,7 +46,7 @@ def test_the_flight_recorder_knows_calls_by_number_and_by_time() -> None:
     calls = [call("allreduce", 10**9, "0", 4), call("broadcast", 2 * 10**9), call("barrier", 3)]
     known = [call("allreduce", 5, "0", 4), call("broadcast", 2 * 10**9 + 3, "1", 9)]
     known[0].dtype, known[1].dtype = "Float", "Long"
-    learn(calls, known)
+    complete_calls(calls, known)
     assert [(each.group, each.number, each.dtype) for each in calls] == [
         ("0", 4, "Float"),
         ("1", 9, "Long"),

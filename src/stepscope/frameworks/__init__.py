@@ -1,1 +1,1 @@
-"""The frameworks that Stepscope knows: ``sources`` has what records one, ``reading`` the rest."""
+"""The supported frameworks: each one's ``sources`` record it, its ``reading`` reads recordings."""

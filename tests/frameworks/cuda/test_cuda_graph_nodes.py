@@ -13,7 +13,7 @@ from stepscope import _native, profile, record_function
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.source_lines import source_lines
-from stepscope.frameworks.cuda.cupti_columns import captured
+from stepscope.frameworks.cuda.cupti_columns import work_captured
 from stepscope.frameworks.cuda.graphs import NAME, nodes_of
 from stepscope.frameworks.cuda.graphs import captured_nodes as node_events
 from stepscope.frameworks.torch import operators
@@ -57,7 +57,7 @@ def with_replay(trace: Trace, ids: list[int], since_ns: int) -> Trace:
     nodes = nodes_of(columns)
     assert nodes is not None
     host = Captured(trace.slices, trace.tracks, trace.strings, stacks=trace.stacks)
-    parts = [host, captured(columns, (), nodes), node_events(nodes, since_ns)]
+    parts = [host, work_captured(columns, (), nodes), node_events(nodes, since_ns)]
     return build(merge_parts(parts), trace.info)
 
 
@@ -133,16 +133,16 @@ def test_an_address_that_was_used_again_unseen_is_another_node() -> None:
     capture(FIRST + 30, FIRST + 31)
     _native.note_graph_watch()
     _native.note_graph_clone(FIRST + 32, FIRST + 30)
-    found = _native.graph_nodes(np.array([FIRST + 31, FIRST + 32]))
-    assert found["row"].tolist() == [0, -1]
+    nodes = _native.graph_nodes(np.array([FIRST + 31, FIRST + 32]))
+    assert nodes["row"].tolist() == [0, -1]
 
 
 def test_a_copy_of_a_copy_is_what_the_first_was() -> None:
     capture(FIRST + 40, FIRST + 41)
     _native.note_graph_clone(FIRST + 42, FIRST + 41)
-    found = _native.graph_nodes(np.array([FIRST + 41, FIRST + 42]))
-    assert found["row"].tolist() == [0, 0]
-    assert len(found["number"]) == 1
+    nodes = _native.graph_nodes(np.array([FIRST + 41, FIRST + 42]))
+    assert nodes["row"].tolist() == [0, 0]
+    assert len(nodes["number"]) == 1
 
 
 def capture_itself(node: int) -> None:

@@ -59,37 +59,37 @@ def told(tmp_path: Path, how: str, *words: str, program: str = PROGRAM) -> dict[
     compile_library(STUB, library, *words)
     done = python("-c", program, str(library), how, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 @pytest.mark.parametrize("how", ["alone", "beside"])
 def test_every_kind_of_record(tmp_path: Path, how: str) -> None:
-    found = told(tmp_path, how)
-    assert found["while"] == ([1, 0] if how == "beside" else [0, 1])
-    assert found["after"] == 0
-    names = [found["names"][i] for i in found["name"]]
-    assert dict(zip(found["kind"], names, strict=True)) == {
+    output = told(tmp_path, how)
+    assert output["while"] == ([1, 0] if how == "beside" else [0, 1])
+    assert output["after"] == 0
+    names = [output["names"][i] for i in output["name"]]
+    assert dict(zip(output["kind"], names, strict=True)) == {
         0: "some_kernel",
         5: "Stream Wait Event",
         6: "CUDA event",
         7: "Allocate (Device)",
         8: "Memory pool trimmed",
     }
-    rows = {kind: i for i, kind in enumerate(found["kind"])}
+    rows = {kind: i for i, kind in enumerate(output["kind"])}
     keys = ("correlation", "stream", "shape", "bytes", "graph_node")
 
     def of(kind: int) -> tuple[int, ...]:
-        return tuple(found[key][rows[kind]] for key in keys)
+        return tuple(output[key][rows[kind]] for key in keys)
 
     assert of(0)[:2] == (11, 7)
     assert of(5) == (13, 9, 33, 70, 0)
     assert of(6) == (12, 7, 33, 70, 0)
     assert of(7) == (14, NOTHING, 0, 4096, 0x7000)
     assert of(8) == (15, NOTHING, 0, 1 << 20, 0x8000)
-    assert found["kind"].count(5) == 1
-    assert [found["device"][rows[kind]] for kind in (0, 6, 7, 8)] == [1, 1, 1, 1]
-    assert found["clock"]
+    assert output["kind"].count(5) == 1
+    assert [output["device"][rows[kind]] for kind in (0, 6, 7, 8)] == [1, 1, 1, 1]
+    assert output["clock"]
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_every_kind_of_record(tmp_path: Path, how: str) -> None:
     [("-DONE", "this CUPTI has one subscriber"), ("-DBUSY", "CUPTI for Other allows no other")],
 )
 def test_nobody_may_record_beside_another(tmp_path: Path, word: str, why: str) -> None:
-    found = told(tmp_path, "beside", word)
-    assert why in found["refused"]
-    assert found["after"] == 0
+    output = told(tmp_path, "beside", word)
+    assert why in output["refused"]
+    assert output["after"] == 0
 
 
 @pytest.mark.parametrize("kind", ["", "-DDEAF=13", "-DDEAF=20"])
 def test_graphs_are_watched_in_full_or_not_at_all(tmp_path: Path, kind: str) -> None:
-    found = told(tmp_path, "alone", *filter(None, [kind]), program=WATCHING)
+    output = told(tmp_path, "alone", *filter(None, [kind]), program=WATCHING)
     watches = not kind
-    assert found == {"watches": watches, "while": int(watches), "after": 0}
+    assert output == {"watches": watches, "while": int(watches), "after": 0}

@@ -13,7 +13,7 @@ from command_line import python, script, stepscope_run
 from made_steps import BASE, steps
 from stepscope.analysis.answer import answer
 from stepscope.analysis.device.counters import counter_means, device_counters
-from stepscope.frameworks.cuda.counter_columns import counters_captured_of, on_our_clock
+from stepscope.frameworks.cuda.counter_columns import hardware_counters_captured, on_our_clock
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
 
@@ -21,10 +21,10 @@ NAMES = ["SM active", "DRAM throughput", "tensor pipe"]
 AHEAD_NS = 1_700_000_000_000_000_000  # the device's clock is not ours
 
 
-def device(**told: Any) -> dict[str, Any]:
-    known = {"number": 0, "obstacle": "", "metrics": ["sm", "", "tensor"], "chip": "GH100"}
+def device(**facts: Any) -> dict[str, Any]:
+    defaults = {"number": 0, "obstacle": "", "metrics": ["sm", "", "tensor"], "chip": "GH100"}
     bounds = [(AHEAD_NS, -500, 500), (AHEAD_NS + 12_000_000, 11_999_900, 12_000_300)]
-    return known | {"bounds": bounds, "overflowed": False} | told
+    return defaults | {"bounds": bounds, "overflowed": False} | facts
 
 
 def samples() -> dict[str, Any]:
@@ -43,7 +43,7 @@ def samples() -> dict[str, Any]:
 
 def test_counters_of_the_steps() -> None:
     made = steps(BASE, count=12)
-    part = counters_captured_of(samples(), [device()], NAMES)
+    part = hardware_counters_captured(samples(), [device()], NAMES)
     assert part is not None
     trace = build(merge_parts([made, part]), made.info)
     active, tensor = counter_means(trace)
@@ -51,16 +51,19 @@ def test_counters_of_the_steps() -> None:
     assert active.mean == pytest.approx(0.5, abs=1e-3)
     assert (tensor.name, tensor.mean) == ("tensor pipe", pytest.approx(0.33))
     curves = device_counters(trace)
-    assert [(each.name, each.unit) for each in curves] == [("SM active", "%"), ("tensor pipe", "%")]
+    assert [(curve.name, curve.unit) for curve in curves] == [
+        ("SM active", "%"),
+        ("tensor pipe", "%"),
+    ]
     assert curves[0].time_ns[1] - curves[0].time_ns[0] == 1_000_000
     assert abs(int(curves[0].time_ns[0])) <= 300
-    told = answer(trace).to_json()["counters"]
-    assert [each["device"] for each in told] == ["0", "0"]
+    summaries = answer(trace).to_json()["counters"]
+    assert [summary["device"] for summary in summaries] == ["0", "0"]
 
 
 def test_a_device_without_counters() -> None:
-    assert counters_captured_of(samples(), [device(obstacle="no rights")], NAMES) is None
-    assert counters_captured_of(samples(), [], NAMES) is None
+    assert hardware_counters_captured(samples(), [device(obstacle="no rights")], NAMES) is None
+    assert hardware_counters_captured(samples(), [], NAMES) is None
 
 
 def test_the_clocks_of_device_and_host() -> None:

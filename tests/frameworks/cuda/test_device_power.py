@@ -59,11 +59,11 @@ def test_a_run_with_power(tmp_path: Path, libraries: tuple[Path, Path]) -> None:
     assert "NVML, 1 device every" in new.stderr
 
     trace = Trace.load(tmp_path / "nvml.stepscope")
-    (found,) = device_power(trace)
-    assert (found.device, found.steps) == ("0", 0)
-    assert (found.most_watts, found.limit_watts) == (250.0, 300.0)
-    assert (found.busy_share, found.memory_share) == (pytest.approx(0.9), pytest.approx(0.4))
-    assert found.held_by_heat == 0.0
+    (power,) = device_power(trace)
+    assert (power.device, power.steps) == ("0", 0)
+    assert (power.most_watts, power.limit_watts) == (250.0, 300.0)
+    assert (power.busy_share, power.memory_share) == (pytest.approx(0.9), pytest.approx(0.4))
+    assert power.held_by_heat == 0.0
     # What an older driver does not tell is left out, and its energy is what the power adds up to.
     (plain,) = device_power(Trace.load(tmp_path / "nvml_old.stepscope"))
     assert (plain.joules_by, plain.busy_share, plain.most_celsius) == ("power", None, 51.0)
@@ -72,15 +72,15 @@ def test_a_run_with_power(tmp_path: Path, libraries: tuple[Path, Path]) -> None:
 
     export_trace(trace, tmp_path / "trace.json")
     (again,) = device_power(read_trace(tmp_path / "trace.json"))
-    assert (again.readings, again.limit_watts) == (found.readings, 300.0)
+    assert (again.readings, again.limit_watts) == (power.readings, 300.0)
     export_trace(trace, tmp_path / "trace.pftrace")
     counters = read_trace(tmp_path / "trace.pftrace").marks
-    assert (counters.phase == ord("C")).sum() >= 6 * found.readings
+    assert (counters.phase == ord("C")).sum() >= 6 * power.readings
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     counters = [event for event in events if event["ph"] == "C"]
     assert {event["name"] for event in counters} >= {"power", "clocks", "temperature", "energy"}
-    (told,) = {json.dumps(e["args"]) for e in counters if e["name"] == "clocks"}
-    assert json.loads(told) == {"SM MHz": 1500, "memory MHz": 2600}
+    (fragment,) = {json.dumps(e["args"]) for e in counters if e["name"] == "clocks"}
+    assert json.loads(fragment) == {"SM MHz": 1500, "memory MHz": 2600}
 
 
 def test_a_run_without_a_driver(tmp_path: Path) -> None:
@@ -108,27 +108,29 @@ def test_energy_of_a_step() -> None:
             reasons=[0x4 if i < 60 else 0x1 for i in range(121)],
         ),
     )
-    (found,) = device_power(counted)
-    assert (found.steps, found.joules_by) == (12, "counter")
-    assert found.joules_per_step == pytest.approx(0.3)
-    assert (found.mean_watts, found.mean_sm_mhz) == (pytest.approx(300), pytest.approx(1_500))
-    assert (found.held_by_power, found.held_by_heat) == (pytest.approx(0.5), 0.0)
-    assert found.most_celsius is None
+    (power,) = device_power(counted)
+    assert (power.steps, power.joules_by) == (12, "counter")
+    assert power.joules_per_step == pytest.approx(0.3)
+    assert (power.mean_watts, power.mean_sm_mhz) == (pytest.approx(300), pytest.approx(1_500))
+    assert (power.held_by_power, power.held_by_heat) == (pytest.approx(0.5), 0.0)
+    assert power.most_celsius is None
     # A counter that hardly moves tells less than the power does.
     slow = with_power(
         made, readings(every, power_mw=[200_000] * 121, energy_mj=[5_000] * 60 + [9_000] * 61)
     )
-    (found,) = device_power(slow)
-    assert (found.joules_by, found.joules_per_step) == ("power", pytest.approx(0.2))
+    (power,) = device_power(slow)
+    assert (power.joules_by, power.joules_per_step) == ("power", pytest.approx(0.2))
 
 
 def test_clocks_that_are_held_down() -> None:
     made, every = steps(BASE, count=12), [1_000_000 * i for i in range(13)]
 
     def found(mhz: int, reasons: int) -> Finding | None:
-        told = readings(every, power_mw=[300_000] * 13, sm_mhz=[mhz] * 13, reasons=[reasons] * 13)
-        found = find_problems(with_power(made, told))
-        return next((each for each in found if each.id == "held-down-clocks"), None)
+        columns = readings(
+            every, power_mw=[300_000] * 13, sm_mhz=[mhz] * 13, reasons=[reasons] * 13
+        )
+        problems = find_problems(with_power(made, columns))
+        return next((problem for problem in problems if problem.id == "held-down-clocks"), None)
 
     by_power, by_heat = found(1_400, 0x4), found(1_400, 0x40)
     assert by_power is not None
@@ -157,9 +159,9 @@ def test_a_readings_limit(libraries: tuple[Path, Path]) -> None:
 
 
 def test_the_report_has_the_curves() -> None:
-    told = readings([0, 5_000_000, 12_000_000], power_mw=[100_000, 200_000, 300_000])
+    columns = readings([0, 5_000_000, 12_000_000], power_mw=[100_000, 200_000, 300_000])
     payload = Payload()
-    trace = with_power(steps(BASE, count=12), told)
+    trace = with_power(steps(BASE, count=12), columns)
     add_timeline(trace, payload)
     add_kernels(trace, payload)
     values = PageData(payload.packed()).values

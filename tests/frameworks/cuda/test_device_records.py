@@ -9,7 +9,7 @@ import pytest
 
 from command_line import script, stepscope_run
 from stepscope import profile
-from stepscope.frameworks.cuda.cupti_columns import captured
+from stepscope.frameworks.cuda.cupti_columns import work_captured
 from stepscope.frameworks.cuda.extras import extras_captured, split
 from stepscope.frameworks.cuda.options import bits_of, wanted_records
 from stepscope.trace.build import build
@@ -58,7 +58,7 @@ def columns(rows: list[tuple[int, ...]] = ROWS) -> dict[str, Any]:
 def recorded(wanted: str, rows: list[tuple[int, ...]] = ROWS) -> Trace:
     work, others = split(columns(rows))
     more = extras_captured(others, work, wanted_records(wanted))
-    parts = [captured(work), *([more] if more is not None else [])]
+    parts = [work_captured(work), *([more] if more is not None else [])]
     return build(merge_parts(parts), TraceInfo(producer="test", start_ns=0, end_ns=6_000))
 
 
@@ -106,7 +106,7 @@ def test_a_wait_knows_the_events_record_by_its_number() -> None:
 def test_events_and_memory_are_marks() -> None:
     trace = recorded("events,memory")
     marks = trace.marks
-    told = [
+    args = [
         (trace.strings[name], time, trace.tracks[track].tid, marks.args.of_row(i, trace.strings))
         for i, (name, time, track) in enumerate(
             zip(marks.name.tolist(), marks.time_ns.tolist(), marks.track.tolist(), strict=True)
@@ -114,7 +114,7 @@ def test_events_and_memory_are_marks() -> None:
     ]
     event = {"device": 0, "event": 33}
     place = {"device": 1, "from a pool": 0}
-    assert told == [
+    assert args == [
         ("CUDA event", 110, "7", event | {"correlation": 2, "stream": 7}),
         ("CUDA event", 120, "8", event | {"correlation": 4, "stream": 8}),
         ("Allocate (Device)", 140, "memory",

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.analysis.host.source_lines import place_of
-from stepscope.frameworks.python.operations import Operation, names, native_text, operations
+from stepscope.frameworks.python.operations import (
+    Operation,
+    instruction_names,
+    native_text,
+    operations,
+)
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -20,8 +25,8 @@ def texts_of(source: str) -> list[str]:
     file = f"<{hash(source)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     code = compile(source, file, "exec")
-    inner = [each for each in code.co_consts if hasattr(each, "co_code")]
-    return [text for each in (code, *inner) for text in _texts(each, file)]
+    inner = [constant for constant in code.co_consts if hasattr(constant, "co_code")]
+    return [text for part in (code, *inner) for text in _texts(part, file)]
 
 
 def _texts(code: CodeType, file: str) -> list[str]:
@@ -29,7 +34,9 @@ def _texts(code: CodeType, file: str) -> list[str]:
     for at, place in zip(range(0, len(code.co_code), 2), code.co_positions(), strict=True):
         operation = code.co_code[at]
         if operations()[operation] is not Operation.OTHER:
-            line, end_line, column, end_column = (-1 if each is None else each for each in place)
+            line, end_line, column, end_column = (
+                -1 if number is None else number for number in place
+            )
             texts.append(native_text(operation, file, (line, end_line, column, end_column)))
     return texts
 
@@ -63,12 +70,12 @@ def test_native_code_is_named_by_its_expression(source: str, text: str) -> None:
 
 
 def test_a_long_expression_is_cut() -> None:
-    (text,) = {each for each in texts_of("x = " + " @ ".join(["matrix"] * 30)) if "…" in each}
+    (text,) = {text for text in texts_of("x = " + " @ ".join(["matrix"] * 30)) if "…" in text}
     assert len(text) < 80
 
 
 def test_without_a_source_there_is_no_frame() -> None:
-    call = next(number for number, name in names().items() if name == "CALL")
+    call = next(number for number, name in instruction_names().items() if name == "CALL")
     assert native_text(call, "<no such file>", (1, 1, 0, 5)) == ""
     assert native_text(call, __file__, (-1, -1, -1, -1)) == ""
     assert native_text(call, __file__, (10**9, 10**9, 0, 5)) == ""
@@ -79,7 +86,9 @@ def test_it_is_in_no_file() -> None:
 
 
 def test_every_specialised_call_is_a_call() -> None:
-    kinds = {name: operations()[number] for number, name in names().items() if number < 256}
+    kinds = {
+        name: operations()[number] for number, name in instruction_names().items() if number < 256
+    }
     calls = {name for name, kind in kinds.items() if kind is Operation.CALL}
     assert {"CALL", "CALL_FUNCTION_EX"} <= calls
     assert all("CALL" in name for name in calls)
@@ -90,5 +99,7 @@ def test_every_specialised_call_is_a_call() -> None:
 
 
 def test_instructions_are_those_of_this_python() -> None:
-    known: dict[str, Any] = dis.opmap
-    assert all(names()[number] == name for name, number in known.items() if number < 256)
+    opcodes: dict[str, Any] = dis.opmap
+    assert all(
+        instruction_names()[number] == name for name, number in opcodes.items() if number < 256
+    )

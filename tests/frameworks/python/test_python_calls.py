@@ -17,7 +17,6 @@ from python_frames import (
     calls_recorded,
     frames_of,
     named,
-    no_calls_left_on,
     place,
     running,
 )
@@ -38,11 +37,7 @@ from stepscope.trace.model import SliceFlags, SliceKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 # ---- what is recorded
@@ -292,15 +287,15 @@ def test_recordings_one_after_the_other() -> None:
 
 @pytest.mark.slow
 def test_two_hundred_recordings_keep_no_code() -> None:
-    kept: list[weakref.ref[Any]] = []
+    references: list[weakref.ref[Any]] = []
     for _ in range(200):
         with calls_recorded():
             scope: dict[str, Any] = {}
             exec("def made(): pass\nmade()", scope)
-            kept.append(weakref.ref(scope["made"].__code__))
+            references.append(weakref.ref(scope["made"].__code__))
         del scope
     gc.collect()
-    assert [code for code in kept if code() is not None] == []
+    assert [code for code in references if code() is not None] == []
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from python_frames import (
     calls_recorded,
     frames_of,
     named,
-    no_calls_left_on,
     place,
 )
 from recording import (
@@ -31,14 +30,9 @@ from recording import (
 from stepscope import StackMode, notices, profile, record_function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 # ---- threads and forks
@@ -248,16 +242,16 @@ def test_when_no_place_is_left(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_names_are_those_of_torch(tmp_path: Path) -> None:
     """But for addresses, which say nothing of the function."""
     torch = pytest.importorskip("torch")
-    one = torch.ones(2)
+    tensor = torch.ones(2)
 
     def work() -> None:
         inner()
-        [function(one) for function in (torch.neg, lambda x: x.exp())]
-        torch.nn.functional.softmax(one, 0)
+        [function(tensor) for function in (torch.neg, lambda x: x.exp())]
+        torch.nn.functional.softmax(tensor, 0)
 
     def inner() -> None:
         len([1].copy())
-        torch.add(one, one)
+        torch.add(tensor, tensor)
 
     with torch.profiler.profile(with_stack=True) as theirs:
         work()
@@ -274,16 +268,16 @@ def test_the_names_are_those_of_torch(tmp_path: Path) -> None:
         for call in sorted(calls, key=lambda call: call["args"]["Python id"])
         if top["ts"] < call["ts"] < end and call["args"]["Python id"] > top["args"]["Python id"]
     ]
-    found = [name for name, _ in calls_below(ours.trace, named(work)) if "aten::" not in name]
-    assert found == expected
+    names = [name for name, _ in calls_below(ours.trace, named(work)) if "aten::" not in name]
+    assert names == expected
 
 
 def test_operators_stand_inside_of_the_call_that_ran_them() -> None:
     torch = pytest.importorskip("torch")
-    one = torch.ones(2)
+    tensor = torch.ones(2)
 
     def work() -> None:
-        torch.add(one, one)
+        torch.add(tensor, tensor)
 
     with profile(with_stack=True) as profiler:
         work()

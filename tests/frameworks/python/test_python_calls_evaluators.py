@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,21 +17,13 @@ from python_frames import (
     evaluator,
     in_library,
     named,
-    no_calls_left_on,
     set_evaluator,
 )
 from recording import trace_of
 from stepscope.frameworks.python.calls import PythonCalls
 from stepscope.record.session import Session
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 @evaluates
@@ -86,7 +78,7 @@ def test_who_puts_us_back_too_late_does_no_harm() -> None:
 def test_beside_torch_compile(starts: str, stops: str) -> None:
     torch = pytest.importorskip("torch")
     dynamo = pytest.importorskip("torch._dynamo")
-    one = torch.ones(2)
+    tensor = torch.ones(2)
     session = Session([PythonCalls()])
 
     def compiled(x: Any) -> Any:
@@ -99,26 +91,26 @@ def test_beside_torch_compile(starts: str, stops: str) -> None:
         assert MONITORED or evaluator() != DEFAULT_EVALUATOR
         if starts == "inside":
             session.start()
-        function(one)
-        leaf(one)
+        function(tensor)
+        leaf(tensor)
         if stops == "inside":
             session.stop()
-        leaf(one)
+        leaf(tensor)
 
     function = torch.compile(compiled, backend="eager")
-    function(one)
+    function(tensor)
     if starts == "before":
         session.start()
     dynamo.run(work)()  # takes what was compiled, and is there for all calls inside
-    leaf(one)
+    leaf(tensor)
     if stops == "after":
         session.stop()
-    leaf(one)
+    leaf(tensor)
     trace = trace_of(session)
     assert count(trace, leaf) == {"inside": 1, "after": 3}[stops]
     assert count(trace, compiled) >= 1
-    leaf(one)
+    leaf(tensor)
     assert MONITORED or evaluator() == DEFAULT_EVALUATOR
     with calls_recorded() as again:
-        leaf(one)
+        leaf(tensor)
     assert count(trace_of(again), leaf) == 1

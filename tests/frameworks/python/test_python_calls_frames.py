@@ -21,7 +21,6 @@ from python_frames import (
     evaluator,
     in_library,
     named,
-    no_calls_left_on,
     running,
 )
 from recording import chain_of, row_of, run_python, trace_of
@@ -31,11 +30,7 @@ from stepscope.record.session import Session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
 
 
 # ---- unusual ways
@@ -158,10 +153,10 @@ def test_recording_anew_inside_of_calls() -> None:
     expected = (switched, inside, passed, inside, worked)
     assert chain_of(second, row_of(second, switched))[:5] == expected
     assert count(first, after) == 0
-    in_through, in_work = (r for r, each in enumerate(second.names()) if each == named(after))
+    in_through, in_work = (r for r, name in enumerate(second.names()) if name == named(after))
     assert chain_of(second, in_through)[:4] == (named(after), *expected[2:])
     assert chain_of(second, in_work)[:2] == (named(after), worked)
-    assert [parent for each, parent in calls_below(second, worked) if each == LEN] == [
+    assert [parent for name, parent in calls_below(second, worked) if name == LEN] == [
         named(after)
     ] * 2
     assert not second.slices.flags[row_of(second, passed)]

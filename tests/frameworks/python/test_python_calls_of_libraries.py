@@ -16,7 +16,6 @@ from python_frames import (
     calls_recorded,
     in_library,
     named,
-    no_calls_left_on,
 )
 from recording import trace_of
 from stepscope.record.options import StackMode
@@ -24,14 +23,10 @@ from stepscope.record.options import StackMode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.usefixtures("no_calls_left_on")
+
 LEN = "<built-in function len>"
 SORTED = "<built-in function sorted>"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with no_calls_left_on():
-        yield
 
 
 def seen_in(work: Callable[[], Any], mode: StackMode = StackMode.CALLS) -> list[Any]:

@@ -190,7 +190,7 @@ def test_nothing_stays_patched() -> None:
 
     before = state()
     with requests_recorded(), requests_recorded():
-        assert all(one is not other for one, other in zip(before, state(), strict=True))
+        assert all(value is not other for value, other in zip(before, state(), strict=True))
     assert state() == before
 
 

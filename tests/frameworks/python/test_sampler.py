@@ -51,11 +51,11 @@ def in_file(frame: str, line: int, function: str) -> bool:
 def test_a_function_that_does_not_return_is_the_only_one_seen() -> None:
     with sampling() as recording:
         spin(recording)
-    looks = [each for each in seen(recording.trace, "MainThread") if each.frames]
-    spinning = [i for i, each in enumerate(looks) if any("): spin" in f for f in each.frames)]
+    looks = [look for look in seen(recording.trace, "MainThread") if look.frames]
+    spinning = [i for i, look in enumerate(looks) if any("): spin" in f for f in look.frames)]
     inside = looks[spinning[0] : spinning[-1] + 1]  # what is before and after it is not its own
     assert len(inside) > LOOKS // 2
-    own = [[frame for frame in each.frames if HERE in frame] for each in inside]
+    own = [[frame for frame in look.frames if HERE in frame] for look in inside]
     line, caller = (
         line_of(spin, "while not"),
         line_of(test_a_function_that_does_not_return_is_the_only_one_seen, "spin(recording)"),
@@ -78,7 +78,7 @@ def test_a_generator_is_never_seen_without_its_caller() -> None:
     with sampling() as recording:
         for _ in values():
             pass
-    looks = [each.frames for each in seen(recording.trace, "MainThread")]
+    looks = [look.frames for look in seen(recording.trace, "MainThread")]
     inside = [i for i, frames in enumerate(looks) if any(".values" in frame for frame in frames)]
     assert inside
     test = ": test_a_generator_is_never_seen_without_its_caller"
@@ -98,8 +98,8 @@ def test_frames_are_those_that_python_shows() -> None:
         spin(recording)
 
     with sampling() as recording:
-        [inner(each) for each in [recording]]
-    deep = next(each for each in seen(recording.trace, "MainThread") if "spin" in each.frames[0])
+        [inner(argument) for argument in [recording]]
+    deep = next(look for look in seen(recording.trace, "MainThread") if "spin" in look.frames[0])
     names = [frame.partition("): ")[2] for frame in deep.frames]
     assert names[0] == "spin"
     assert names[1 : 1 + len(expected)] == expected
@@ -118,9 +118,9 @@ def test_generators_and_coroutines_are_part_of_the_stack() -> None:
 
     with sampling() as recording:
         asyncio.run(outer(recording))
-    stacks = [each.frames for each in seen(recording.trace, "MainThread")]
+    stacks = [look.frames for look in seen(recording.trace, "MainThread")]
     names = [[frame.rpartition(".")[2] for frame in frames if HERE in frame] for frames in stacks]
-    assert ["numbers", "inner", "outer"] in [each[-4:-1] for each in names]
+    assert ["numbers", "inner", "outer"] in [frames[-4:-1] for frames in names]
 
 
 def test_a_deep_stack_keeps_its_inner_and_its_outer_end() -> None:
@@ -138,9 +138,9 @@ def test_a_deep_stack_keeps_its_inner_and_its_outer_end() -> None:
     finally:
         sys.setrecursionlimit(limit)
     deepest = next(
-        each.frames
-        for each in seen(recording.trace, "MainThread")
-        if any(frame.endswith(": spin") for frame in each.frames[:2])
+        look.frames
+        for look in seen(recording.trace, "MainThread")
+        if any(frame.endswith(": spin") for frame in look.frames[:2])
     )
     names = [frame.rpartition(".")[2].rpartition(" ")[2] for frame in deepest]
     assert names.count("dive") > 1_000
@@ -160,8 +160,8 @@ def test_code_that_takes_the_place_of_other_code_has_its_own_name() -> None:
             names["made"](recording, (number + 1) * 10)
     order = [
         int(match[1])
-        for each in seen(recording.trace, "MainThread")
-        if (match := re.search(r"<made (\d+)>", " ".join(each.frames)))
+        for look in seen(recording.trace, "MainThread")
+        if (match := re.search(r"<made (\d+)>", " ".join(look.frames)))
     ]
     assert order == sorted(order)
     assert len(set(order)) > 10
@@ -172,7 +172,7 @@ def test_the_profiler_itself_is_not_shown() -> None:
         total = 0
         for i in range(300_000):
             total += i
-    frames = {frame for each in seen(profiler.trace) for frame in each.frames}
+    frames = {frame for look in seen(profiler.trace) for frame in look.frames}
     assert any(HERE in frame for frame in frames)
     assert not [frame for frame in frames if "stepscope/" in frame]
 
@@ -206,10 +206,12 @@ def test_programs_that_the_program_runs_are_called_by_its_lines(tmp_path: Path) 
     done = stepscope_run("--no-summary", "--no-report", str(program), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     trace = saved_trace(tmp_path)
-    frames = [each.frames for each in seen(trace, "MainThread")]
-    runs = [at for at, each in enumerate(frames) if any(frame.endswith(": ask") for frame in each)]
+    frames = [look.frames for look in seen(trace, "MainThread")]
+    runs = [
+        at for at, stack in enumerate(frames) if any(frame.endswith(": ask") for frame in stack)
+    ]
     assert runs
-    assert {each[-1].partition("(")[0] for each in frames[runs[0] : runs[-1]]} == {"program.py"}
+    assert {stack[-1].partition("(")[0] for stack in frames[runs[0] : runs[-1]]} == {"program.py"}
 
 
 # ---- threads
@@ -249,7 +251,7 @@ def test_a_thread_that_does_not_run_is_one_sample() -> None:
         recording.look_again(200)
         gate.release()
         thread.join()
-    waits = [each for each in seen(recording.trace, "waiter") if each.state is ThreadState.BLOCKED]
+    waits = [look for look in seen(recording.trace, "waiter") if look.state is ThreadState.BLOCKED]
     assert 0 < len(waits) < 20
     assert waits[-1].wait is WaitReason.LOCK
 
@@ -347,7 +349,7 @@ def test_a_bad_interval_is_refused_with_the_range(given: object) -> None:
 
 def test_it_is_off_unless_asked_for() -> None:
     def is_sampler(options: RecordOptions) -> bool:
-        return any(isinstance(each, Sampler) for each in make_sources(options))
+        return any(isinstance(source, Sampler) for source in make_sources(options))
 
     assert not is_sampler(RecordOptions())
     assert not is_sampler(RecordOptions(sample="off"))

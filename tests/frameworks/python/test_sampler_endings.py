@@ -137,4 +137,4 @@ def test_memory_read_in_the_slower_way_shows_the_same() -> None:
         spin(recording)
     trace = recording.trace
     assert "/proc/self/mem" in trace.info.sources["sampler"]
-    assert any("spin" in frame for each in seen(trace) for frame in each.frames)
+    assert any("spin" in frame for look in seen(trace) for frame in look.frames)

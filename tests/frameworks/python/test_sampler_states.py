@@ -44,8 +44,8 @@ def waiting() -> dict[str, tuple[int, int, str]]:
     """Return state, reason and innermost frame of threads that wait, by what they do."""
     done = run_sampling("import waiting_threads; waiting_threads.main()")
     assert done.returncode == 0, done.stderr
-    found: dict[str, tuple[int, int, str]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    output: dict[str, tuple[int, int, str]] = json.loads(done.stdout.splitlines()[-1])
+    return output
 
 
 @pytest.mark.parametrize("what", WAITING)
@@ -57,9 +57,9 @@ def test_what_a_thread_waits_for(what: str, waiting: dict[str, tuple[int, int, s
 def states(trace: Trace, thread: str, function: str) -> set[ThreadState]:
     """Return those of the samples that have a function anywhere on their stack."""
     return {
-        each.state
-        for each in seen(trace, thread)
-        if any(frame.endswith(f": {function}") for frame in each.frames)
+        look.state
+        for look in seen(trace, thread)
+        if any(frame.endswith(f": {function}") for frame in look.frames)
     }
 
 
@@ -99,23 +99,23 @@ print(json.dumps(sorted(set(inside))))
 """
     done = run_sampling(code)
     assert done.returncode == 0, done.stderr
-    found = {ThreadState[name] for name in json.loads(done.stdout)}
-    assert ThreadState.PYTHON in found
+    states = {ThreadState[name] for name in json.loads(done.stdout)}
+    assert ThreadState.PYTHON in states
     # Beside others, it may have to wait for a core.
-    assert found <= {ThreadState.PYTHON, ThreadState.NATIVE, ThreadState.READY}
+    assert states <= {ThreadState.PYTHON, ThreadState.NATIVE, ThreadState.READY}
 
 
 def test_a_function_written_in_c_is_the_innermost_frame_while_it_runs() -> None:
     with sampling() as recording:
         add_up(recording)
     inside = [
-        each
-        for each in seen(recording.trace, "MainThread")
-        if each.frames and each.frames[0] == "<native call sum>"
+        look
+        for look in seen(recording.trace, "MainThread")
+        if look.frames and look.frames[0] == "<native call sum>"
     ]
-    assert {each.state for each in inside} <= {ThreadState.NATIVE, ThreadState.READY}
-    assert ThreadState.NATIVE in {each.state for each in inside}
-    assert all(each.frames[1].endswith(": add_up") for each in inside)
+    assert {look.state for look in inside} <= {ThreadState.NATIVE, ThreadState.READY}
+    assert ThreadState.NATIVE in {look.state for look in inside}
+    assert all(look.frames[1].endswith(": add_up") for look in inside)
 
 
 def test_threads_that_take_turns_wait_for_the_gil() -> None:
@@ -131,9 +131,9 @@ def test_threads_that_take_turns_wait_for_the_gil() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    found = [states(recording.trace, f"turn {i}", "count") for i in range(3)]
-    assert ThreadState.GIL in set.union(*found)
-    assert ThreadState.PYTHON in set.union(*found)
+    turns = [states(recording.trace, f"turn {i}", "count") for i in range(3)]
+    assert ThreadState.GIL in set.union(*turns)
+    assert ThreadState.PYTHON in set.union(*turns)
 
 
 def test_native_code_without_the_gil_runs_beside_python() -> None:
@@ -149,9 +149,9 @@ def test_native_code_without_the_gil_runs_beside_python() -> None:
         thread.start()
         count(recording)
         thread.join()
-    inside = [each for each in seen(recording.trace, "hashing") if each.frames]
+    inside = [look for look in seen(recording.trace, "hashing") if look.frames]
     assert (ThreadState.NATIVE, "<native call hashlib.sha256>") in {
-        (each.state, each.frames[0]) for each in inside
+        (look.state, look.frames[0]) for look in inside
     }
 
 
@@ -189,21 +189,21 @@ def test_a_thread_that_was_woken_and_has_no_core_no_longer_waits() -> None:
     command = [sys.executable, "-S", "-c", SPIN, str(core)]
     neighbours = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
     try:
-        for each in neighbours:
-            assert each.stdout is not None
-            each.stdout.readline()
+        for look in neighbours:
+            assert look.stdout is not None
+            look.stdout.readline()
         with sampling() as recording:
             thread = threading.Thread(target=sleep_often, name="woken")
             thread.start()
             thread.join()
     finally:
-        for each in neighbours:
-            each.kill()
-            each.communicate()
+        for look in neighbours:
+            look.kill()
+            look.communicate()
     found_ns = sum(
-        each.duration_ns
-        for each in seen(recording.trace, "woken")
-        if each.state == ThreadState.READY and each.frames[:1] == ("<native call time.sleep>",)
+        look.duration_ns
+        for look in seen(recording.trace, "woken")
+        if look.state == ThreadState.READY and look.frames[:1] == ("<native call time.sleep>",)
     )
     if not had_none_ns:
         pytest.skip("the kernel does not count it")

@@ -45,8 +45,8 @@ def test_a_task_is_a_slice_from_its_first_step_to_its_last() -> None:
     # One has three rounds, in one of which the other has its own.
     assert sorted(trace.slices.duration_ns[tasks].tolist()) == [10, 40]
     assert set(trace.slices.kind[tasks].tolist()) == {SliceKind.RANGE}
-    told = trace.slices.args.of_row(tasks[0], trace.strings)
-    assert told == {"File": __file__, "Line": waits.__code__.co_firstlineno}
+    args = trace.slices.args.of_row(tasks[0], trace.strings)
+    assert args == {"File": __file__, "Line": waits.__code__.co_firstlineno}
 
 
 def test_what_runs_in_a_task_is_in_its_slice_and_in_no_others() -> None:
@@ -187,7 +187,9 @@ def test_programs_do_not_notice() -> None:
     asyncio.run(main())
     plain, seen = seen, []
     recorded(lambda: asyncio.run(main()))
-    assert [_without_numbers(each) for each in seen] == [_without_numbers(each) for each in plain]
+    assert [_without_numbers(frame) for frame in seen] == [
+        _without_numbers(frame) for frame in plain
+    ]
 
 
 def _without_numbers(value: object) -> str:

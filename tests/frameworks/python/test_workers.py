@@ -71,7 +71,7 @@ def loader(**options: Any) -> DataLoader[Any]:
 
 def all_recorded(batches: list[Any]) -> bool:
     """Tell whether the workers recorded; all or none of the items were."""
-    (answer,) = {bool(each) for _, recorded in batches for each in recorded}
+    (answer,) = {bool(is_recorded) for _, recorded in batches for is_recorded in recorded}
     return answer
 
 
@@ -346,9 +346,9 @@ def test_a_child_that_somebody_kills_is_missed_and_counted(
         child.join()
         work("the parent's")
     assert "the parent's" in list(profiler.trace.names())
-    said = profiler.trace.info.sources["child processes"]
-    assert said == "0 recorded; 1 ended before they could deliver"
-    assert said in capfd.readouterr().err
+    description = profiler.trace.info.sources["child processes"]
+    assert description == "0 recorded; 1 ended before they could deliver"
+    assert description in capfd.readouterr().err
 
 
 def test_pools_and_executors() -> None:
@@ -399,9 +399,9 @@ def test_what_a_child_cannot_keep_is_counted() -> None:
         child.start()
         child.join()
     trace = profiler.trace
-    kept = list(trace.names()).count("again")
-    assert 0 < kept < 5_000
-    assert trace.info.losses.events == 5_000 - kept
+    recorded = list(trace.names()).count("again")
+    assert 0 < recorded < 5_000
+    assert trace.info.losses.events == 5_000 - recorded
 
 
 def test_a_merged_trace_can_be_exported_and_saved(tmp_path: Path) -> None:

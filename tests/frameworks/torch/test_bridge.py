@@ -129,7 +129,7 @@ def test_another_source_or_torch_is_another_file() -> None:
     other = TorchBuild("0.0.0", build.root, build.cxx11_abi)
     other_abi = TorchBuild(build.version, build.root, not build.cxx11_abi)
     other_source = Bridge("", "cuda_memory_bridge.cpp", "", ())
-    keys = {key_of(each, OPERATORS) for each in (build, other, other_abi)}
+    keys = {key_of(one, OPERATORS) for one in (build, other, other_abi)}
     keys.add(key_of(build, other_source))
     assert len(keys) == 4
     assert build.version in key_of(build, OPERATORS)

@@ -44,8 +44,8 @@ def test_the_installed_torch_is_as_the_table_says() -> None:
     family = family_of(".".join(torch.__version__.split(".")[:2]))
     assert family is not None
     headers = Path(torch.__file__).parent / "include"
-    found = torch_layouts.layouts_of(headers, None)["operators"]
+    layouts = torch_layouts.layouts_of(headers, None)["operators"]
     stated = TABLE["operators"][family.name]
-    assert list(torch_layouts.differences(stated, found)) == []
-    other = next(each for each in FAMILIES if each is not family)
-    assert list(torch_layouts.differences(TABLE["operators"][other.name], found)) != []
+    assert list(torch_layouts.differences(stated, layouts)) == []
+    other = next(candidate for candidate in FAMILIES if candidate is not family)
+    assert list(torch_layouts.differences(TABLE["operators"][other.name], layouts)) != []

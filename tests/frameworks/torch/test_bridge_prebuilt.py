@@ -108,9 +108,9 @@ def test_a_bridge_is_chosen_by_torchs_version(
     monkeypatch.setattr(prebuilt, "_OWN_FOLDER", tmp_path)
     for family in FAMILIES:
         (tmp_path / f"operators-{family.name}.so").touch()
-    found = prebuilt.prebuilt_for(TorchBuild(version, tmp_path, True), OPERATORS)
-    assert (found and found.path.name) == name
-    assert (found is not None and found.proven) == proven
+    bridge = prebuilt.prebuilt_for(TorchBuild(version, tmp_path, True), OPERATORS)
+    assert (bridge and bridge.path.name) == name
+    assert (bridge is not None and bridge.proven) == proven
     assert prebuilt.prebuilt_for(TorchBuild(version, tmp_path, False), OPERATORS) is None
 
 
@@ -120,11 +120,15 @@ def test_the_cuda_allocators_bridge_is_for_one_minor(
     monkeypatch.setattr(prebuilt, "_OWN_FOLDER", tmp_path)
     for minor in ("2.13", "2.15"):
         (tmp_path / f"cuda_memory-{minor}.so").touch()
-    found = [
+    bridges = [
         prebuilt.prebuilt_for(TorchBuild(f"{minor}.0", tmp_path, True), CUDA_MEMORY)
         for minor in ("2.13", "2.14", "2.16")
     ]
-    assert [each and each.path.name for each in found] == ["cuda_memory-2.13.so", None, None]
+    assert [bridge and bridge.path.name for bridge in bridges] == [
+        "cuda_memory-2.13.so",
+        None,
+        None,
+    ]
 
 
 # ---- as good as a compiled one
@@ -153,10 +157,10 @@ def test_a_bridge_for_another_torch_is_found_out() -> None:
 
 def test_profilers_that_start_on_several_threads_do_not_disturb_the_check() -> None:
     library = load_library(torch)
-    found: list[str] = []
+    lines: list[str] = []
     threads = [
         threading.Thread(
-            target=lambda: found.extend(probe.misfit(library, torch) for _ in range(20))
+            target=lambda: lines.extend(probe.misfit(library, torch) for _ in range(20))
         )
         for _ in range(4)
     ]
@@ -164,7 +168,7 @@ def test_profilers_that_start_on_several_threads_do_not_disturb_the_check() -> N
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [""] * 80
+    assert lines == [""] * 80
 
 
 @pytest.fixture

@@ -139,9 +139,9 @@ def test_regions_graphs_and_kernels_have_names(compiled: Any) -> None:
     for chain in chains:
         assert chain[1].startswith("## Call CompiledFxGraph ")
     assert not rows_named(trace, "torch.compile ")
-    said = trace.info.sources["torch.compile"]
-    assert "region 0/0 is forward (test_compile.py:" in said
-    assert "region 1/0 is forward after the graph break at test_compile.py:" in said
+    description = trace.info.sources["torch.compile"]
+    assert "region 0/0 is forward (test_compile.py:" in description
+    assert "region 1/0 is forward after the graph break at test_compile.py:" in description
 
 
 def test_recording_compiles_nothing_again_and_leaves_nothing_behind(compiled: Any) -> None:
@@ -287,7 +287,7 @@ def test_what_comes_from_the_compilers_cache_stands_on_its_lines(tmp_path: Path)
         run_python(code, str(program), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
         for _ in range(2)
     ]
-    assert [each.returncode for each in runs] == [0, 0], runs[1].stderr
+    assert [run.returncode for run in runs] == [0, 0], runs[1].stderr
     assert "forward" in runs[0].stdout
     assert "[]" not in runs[0].stdout
     assert runs[1].stdout == runs[0].stdout

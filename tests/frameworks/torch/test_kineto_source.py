@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from recording import chain_of, nothing_left_on, parents
+from recording import chain_of, parents
 from stepscope import (
     MemoryLimit,
     StepscopeError,
@@ -25,17 +25,9 @@ from stepscope import (
 from torch_steps import MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stepscope.trace.model import Trace
 
 one = torch.ones(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def kineto_profile(**options: object) -> profile:
@@ -94,8 +86,8 @@ def test_the_same_ties_from_backward_to_forward(both: tuple[Trace, Trace]) -> No
     ties = []
     for trace in both:
         sequence = trace.slices.sequence.copy()
-        known = sequence >= 0
-        sequence[known] -= sequence[known].min()
+        has_one = sequence >= 0
+        sequence[has_one] -= sequence[has_one].min()
         ties.append((sequence.tolist(), trace.slices.forward_thread.tolist()))
     assert ties[0] == ties[1]
 
@@ -137,9 +129,9 @@ def test_without_a_range_its_thread_has_a_name_too() -> None:
 def test_it_says_what_it_is_and_why() -> None:
     with kineto_profile() as profiler:
         one.neg()
-    said = profiler.trace.info.sources["torch"]
-    assert "torch's own collector" in said
-    assert "it was requested" in said
+    description = profiler.trace.info.sources["torch"]
+    assert "torch's own collector" in description
+    assert "it was requested" in description
 
 
 def test_a_schedule_drives_it() -> None:

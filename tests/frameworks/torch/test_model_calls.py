@@ -94,9 +94,9 @@ def test_training_mode_and_gradients_are_told() -> None:
 
     trace = recorded(run)
     rows = module_rows(trace)
-    told = [trace.slices.args.of_row(row, trace.strings) for row in rows]
-    assert [(each["Training"], each["Grad"]) for each in told] == [(1, 1), (0, 1), (0, 0), (0, 0)]
-    assert {each["Class"] for each in told} == {"Net"}
+    calls = [trace.slices.args.of_row(row, trace.strings) for row in rows]
+    assert [(call["Training"], call["Grad"]) for call in calls] == [(1, 1), (0, 1), (0, 0), (0, 0)]
+    assert {call["Class"] for call in calls} == {"Net"}
 
 
 def test_run_records_them_unless_all_modules_are_recorded() -> None:
@@ -268,7 +268,9 @@ def test_graphs_and_guards_of_torch_compile_are_the_same() -> None:
         _, graphs_during, guards_during = compiled_with_guards(Net())
     assert graphs
     assert graphs_during == graphs
-    assert [_without_ids(each) for each in guards_during] == [_without_ids(each) for each in guards]
+    assert [_without_ids(guard) for guard in guards_during] == [
+        _without_ids(guard) for guard in guards
+    ]
     assert module_names(trace_of(session)) == ["OptimizedModule"]
 
 

@@ -224,8 +224,8 @@ def test_calls_nest_in_a_task_as_outside_of_one() -> None:
             model(torch.ones(1, 4))
         trace = profiler.trace
         row = next(row for row in range(len(trace)) if trace.name_of(row) == "aten::linear")
-        found = chain_of(trace, row)
-        return found[: found.index("Sequential") + 1]
+        chain = chain_of(trace, row)
+        return chain[: chain.index("Sequential") + 1]
 
     async def task() -> tuple[str, ...]:
         return chain()

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from python_frames import frames_of, place
-from recording import nothing_left_on, row_of, run_python
+from recording import row_of, run_python
 from stepscope import profile
 from stepscope.record.options import StackMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 pytestmark = pytest.mark.usefixtures("way_to_the_frames")
 
 
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
-
-
 def test_operators_have_the_stack_of_their_call() -> None:
     torch = pytest.importorskip("torch")
-    one = torch.ones(2)
+    tensor = torch.ones(2)
 
     def outer() -> None:
         middle()
@@ -35,9 +23,9 @@ def test_operators_have_the_stack_of_their_call() -> None:
         inner()
 
     def inner() -> None:
-        torch.add(one, one)
-        one.mul(2)
-        -one  # noqa: B018
+        torch.add(tensor, tensor)
+        tensor.mul(2)
+        -tensor  # noqa: B018
 
     with profile(with_stack=StackMode.OPERATORS) as profiler:
         outer()

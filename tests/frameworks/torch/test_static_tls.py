@@ -46,8 +46,10 @@ print(json.dumps([loaded, "aten::add" in names, profiler.trace.info.sources["tor
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: path.name)
 def test_our_libraries_take_little_of_it(library: Path) -> None:
     with library.open("rb") as file:
-        segments = [each for each in ELFFile(file).iter_segments() if each["p_type"] == "PT_TLS"]
-        assert sum(each["p_memsz"] for each in segments) <= MOST_BYTES
+        segments = [
+            segment for segment in ELFFile(file).iter_segments() if segment["p_type"] == "PT_TLS"
+        ]
+        assert sum(segment["p_memsz"] for segment in segments) <= MOST_BYTES
 
 
 @pytest.mark.slow
@@ -68,13 +70,13 @@ def test_a_program_without_any_left_is_told_the_way_out(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), done.stderr
 
-    (loaded, recorded, source_of), told = record(len(paths))
+    (loaded, recorded, source_of), stderr = record(len(paths))
     assert 0 < loaded < len(paths)
     assert recorded
     assert "through the bridge" not in source_of
-    assert "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192" in told
-    assert "building" not in told  # what it needs, a new one would need, too
+    assert "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192" in stderr
+    assert "building" not in stderr  # what it needs, a new one would need, too
     way_out = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=8192"}
-    (again, recorded, source_of), told = record(loaded, **way_out)
-    assert (again, recorded, told) == (loaded, True, "")
+    (again, recorded, source_of), stderr = record(loaded, **way_out)
+    assert (again, recorded, stderr) == (loaded, True, "")
     assert "through the bridge" in source_of

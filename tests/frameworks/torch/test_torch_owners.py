@@ -32,16 +32,16 @@ def nothing_compiled() -> None:
 
 @contextmanager
 def statements() -> Iterator[Statements]:
-    told: Statements = defaultdict(set)
+    statements_made: Statements = defaultdict(set)
 
     def note(address: int, size: int, device_type: int, device_index: int, owner: int) -> None:
         assert (device_type, device_index) == (0, -1)
-        told[MemoryOwner(owner)].add((address, size))
+        statements_made[MemoryOwner(owner)].add((address, size))
 
     owners = TorchOwners(note)
     owners.start()
     try:
-        yield told
+        yield statements_made
     finally:
         owners.stop()
 
@@ -59,23 +59,23 @@ def model_and_optimizer() -> tuple[Any, Any]:
 def test_a_training_step_tells_of_everything() -> None:
     model, optimizer = model_and_optimizer()
     data = torch.randn(3, 4)
-    with statements() as told:
+    with statements() as stated:
         model(data).sum().backward()
         gradients = where(p.grad for p in model.parameters())
         optimizer.step()
         optimizer.zero_grad()  # the gradients are gone before the end
-    assert told[MemoryOwner.PARAMETER] == where(model.parameters())
-    assert told[MemoryOwner.GRADIENT] == gradients
-    state = [v for each in optimizer.state.values() for v in each.values()]
-    assert told[MemoryOwner.OPTIMIZER_STATE] == where(state)
-    assert told[MemoryOwner.INPUT] == where([data])
+    assert stated[MemoryOwner.PARAMETER] == where(model.parameters())
+    assert stated[MemoryOwner.GRADIENT] == gradients
+    state = [v for values in optimizer.state.values() for v in values.values()]
+    assert stated[MemoryOwner.OPTIMIZER_STATE] == where(state)
+    assert stated[MemoryOwner.INPUT] == where([data])
 
 
 def test_gradients_without_an_optimizer_are_told_at_the_end() -> None:
     model, _ = model_and_optimizer()
-    with statements() as told:
+    with statements() as stated:
         model(torch.randn(3, 4)).sum().backward()
-    assert told[MemoryOwner.GRADIENT] == where(p.grad for p in model.parameters())
+    assert stated[MemoryOwner.GRADIENT] == where(p.grad for p in model.parameters())
 
 
 @pytest.mark.usefixtures("way_to_the_frames")
@@ -89,75 +89,75 @@ def test_inputs_are_found_by_position_by_name_and_in_lists() -> None:
             return self.inner(ids * masks[0] + extra["bias"][0])
 
     ids, mask, bias = torch.ones(5), torch.ones(5), torch.ones(5)
-    with statements() as told:
+    with statements() as stated:
         Model()(ids, masks=[mask], extra={"bias": (bias,)})
     # What the inner module is called with is not the program's input.
-    assert told[MemoryOwner.INPUT] == where([ids, mask, bias])
+    assert stated[MemoryOwner.INPUT] == where([ids, mask, bias])
 
 
 def test_parameters_that_an_optimizer_gets_later_have_gradients() -> None:
     model, optimizer = model_and_optimizer()
     later = torch.nn.Parameter(torch.ones(7))
-    with statements() as told:
+    with statements() as stated:
         for _ in range(2):
             (model(torch.randn(3, 4)).sum() + later.sum()).backward()
             optimizer.step()
             if len(optimizer.param_groups) == 1:
                 optimizer.add_param_group({"params": [later]})
         gradients = where(p.grad for p in [*model.parameters(), later])
-        assert told[MemoryOwner.GRADIENT] == gradients
+        assert stated[MemoryOwner.GRADIENT] == gradients
 
 
 def test_the_gradients_of_every_step_are_told() -> None:
     model, optimizer = model_and_optimizer()
-    kept = []
-    with statements() as told:
+    alive = []
+    with statements() as stated:
         for _ in range(3):
             optimizer.zero_grad()
             model(torch.randn(3, 4)).sum().backward()
             optimizer.step()
-            kept += [p.grad for p in model.parameters()]
-    assert told[MemoryOwner.GRADIENT] == where(kept)
+            alive += [p.grad for p in model.parameters()]
+    assert stated[MemoryOwner.GRADIENT] == where(alive)
 
 
 def test_every_thread_is_heard() -> None:
     trainings = [model_and_optimizer() for _ in range(4)]
-    kept: list[Any] = []
+    alive: list[Any] = []
 
     def train(model: Any, optimizer: Any) -> None:
         for _ in range(20):
             optimizer.zero_grad()
             model(torch.randn(3, 4)).sum().backward()
             optimizer.step()
-            kept.extend(p.grad for p in model.parameters())
+            alive.extend(p.grad for p in model.parameters())
 
-    with statements() as told:
-        threads = [threading.Thread(target=train, args=each) for each in trainings]
+    with statements() as stated:
+        threads = [threading.Thread(target=train, args=arguments) for arguments in trainings]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    state = [v for _, o in trainings for each in o.state.values() for v in each.values()]
-    assert told[MemoryOwner.GRADIENT] == where(kept)
-    assert told[MemoryOwner.OPTIMIZER_STATE] == where(state)
+    state = [v for _, o in trainings for values in o.state.values() for v in values.values()]
+    assert stated[MemoryOwner.GRADIENT] == where(alive)
+    assert stated[MemoryOwner.OPTIMIZER_STATE] == where(state)
 
 
 def test_what_a_graph_made_is_no_input() -> None:
     hidden = torch.nn.Linear(4, 4)(torch.randn(3, 4))
-    with statements() as told:
+    with statements() as stated:
         torch.nn.Linear(4, 4)(hidden)
-    assert not told[MemoryOwner.INPUT]
+    assert not stated[MemoryOwner.INPUT]
 
 
 def test_the_first_model_of_every_iteration_is_seen() -> None:
     model, optimizer = model_and_optimizer()
     batches = [torch.randn(3, 4) for _ in range(3)]
-    with statements() as told:
+    with statements() as stated:
         for batch in batches:
             model(batch).sum().backward()
             torch.nn.Linear(4, 4)(torch.randn(3, 4))
             optimizer.step()
-    assert told[MemoryOwner.INPUT] == where(batches)
+    assert stated[MemoryOwner.INPUT] == where(batches)
 
 
 def test_the_parts_of_a_model_are_called_without_a_hook() -> None:
@@ -174,10 +174,10 @@ def test_the_parts_of_a_model_are_called_without_a_hook() -> None:
 
 def test_a_view_tells_of_its_whole_storage() -> None:
     whole = torch.randn(100, 4)
-    with statements() as told:
+    with statements() as stated:
         torch.nn.Linear(4, 4)(whole[10:12])
-    assert told[MemoryOwner.INPUT] == where([whole])
-    assert {size for _, size in told[MemoryOwner.INPUT]} == {1600}
+    assert stated[MemoryOwner.INPUT] == where([whole])
+    assert {size for _, size in stated[MemoryOwner.INPUT]} == {1600}
 
 
 def test_nothing_is_told_and_no_hook_is_left_after_the_end() -> None:
@@ -185,11 +185,11 @@ def test_nothing_is_told_and_no_hook_is_left_after_the_end() -> None:
     from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
     model, optimizer = model_and_optimizer()
-    with statements() as told:
+    with statements() as stated:
         pass
     model(torch.randn(3, 4)).sum().backward()
     optimizer.step()
-    assert not told
+    assert not stated
     assert not _has_any_global_hook()
     assert not _global_optimizer_pre_hooks
     assert not _global_optimizer_post_hooks
@@ -201,7 +201,7 @@ def test_nothing_is_kept_alive() -> None:
         data = torch.randn(3, 4)
         model(data).sum().backward()
         optimizer.step()
-        watched = [weakref.ref(each) for each in (model, optimizer, data, *model.parameters())]
+        watched = [weakref.ref(thing) for thing in (model, optimizer, data, *model.parameters())]
         del model, optimizer, data
         gc.collect()
         assert [ref() for ref in watched] == [None] * len(watched)
@@ -214,10 +214,10 @@ def test_nothing_is_left_of_it_after_the_end() -> None:
     model(torch.randn(3, 4)).sum().backward()
     optimizer.step()
     owners.stop()
-    left = weakref.ref(owners)
+    reference = weakref.ref(owners)
     del owners
     gc.collect()
-    assert left() is None
+    assert reference() is None
 
 
 def test_no_operator_runs_for_it() -> None:
@@ -279,13 +279,13 @@ def test_a_tensor_that_refuses_every_function_is_asked_below_them() -> None:
 
     plain, below = torch.ones(5), torch.ones(5)
     silent = below.as_subclass(Silent)  # of the same memory
-    with statements() as told:
+    with statements() as stated:
         Model()(silent, more=[silent, plain])
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))])
         optimizer.param_groups[0]["params"] = [silent]
         for hook in _global_optimizer_pre_hooks.values():
             hook(optimizer, (), {})
-    assert told[MemoryOwner.INPUT] == where([plain, below])
+    assert stated[MemoryOwner.INPUT] == where([plain, below])
 
 
 def test_compiled_modules_neither_warn_nor_compile_again() -> None:
@@ -297,12 +297,12 @@ def test_compiled_modules_neither_warn_nor_compile_again() -> None:
     data = torch.randn(3, 4)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*global hooks.*")
-        with statements() as told:
+        with statements() as stated:
             compiled(data).sum().backward()
             optimizer.step()
         compiled(data)
     assert counter.frame_count == 1
-    assert told[MemoryOwner.PARAMETER] == where(model.parameters())
+    assert stated[MemoryOwner.PARAMETER] == where(model.parameters())
 
 
 def test_a_recording_knows_every_category() -> None:
@@ -327,7 +327,7 @@ def test_a_recording_knows_every_category() -> None:
     of_parameters = sorted(p.nbytes for p in model.parameters())
     assert sizes("parameter") == of_parameters
     assert sizes("gradient") == sorted(of_parameters * 2)
-    state = [v.nbytes for each in optimizer.state.values() for v in each.values()]
+    state = [v.nbytes for values in optimizer.state.values() for v in values.values()]
     assert sizes("optimizer_state") == sorted(state)
     assert sizes("input") == [48, 48]
     there_before = blocks.filter(blocks["start_ns"].is_null())

@@ -38,8 +38,8 @@ def recorded(work: Callable[[], Any], **options: Any) -> Trace:
 
 def phases_of(trace: Trace) -> Counter[tuple[str, str]]:
     types = event_types(trace)
-    found = ((TracerEventType(types[row]).name, name) for row, name in enumerate(trace.names()))
-    return Counter(pair for pair in found if pair[0] in PHASES)
+    events = ((TracerEventType(types[row]).name, name) for row, name in enumerate(trace.names()))
+    return Counter(pair for pair in events if pair[0] in PHASES)
 
 
 def training() -> Callable[[], None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,20 +10,11 @@ pytest.importorskip("torch")
 
 import torch
 
-from recording import chain_of, nothing_left_on, parents, row_of, run_python
+from recording import chain_of, parents, row_of, run_python
 from stepscope import profile, record_function
 from stepscope.trace.model import SliceFlags
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 one = torch.ones(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def names(profiler: profile) -> list[str]:

@@ -1,4 +1,4 @@
-"""CUDA kernels, copies, fills and the calls that launched them, of any program, through CUPTI."""
+"""Records CUDA kernels, copies, fills and the calls that launched them through CUPTI."""
 
 from __future__ import annotations
 
@@ -230,14 +230,14 @@ def _captured(
     find_nodes: Callable[[Int64], dict[str, Any]],
     since_ns: int,
 ) -> Captured:
-    from stepscope.frameworks.cuda.cupti_columns import captured
+    from stepscope.frameworks.cuda.cupti_columns import work_captured
     from stepscope.frameworks.cuda.extras import extras_captured, split
     from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
     from stepscope.trace.join import merge_parts
 
     work, others = split(columns)
     nodes = nodes_of(work, find_nodes)
-    parts = [captured(work, devices, nodes)]
+    parts = [work_captured(work, devices, nodes)]
     if nodes is not None:
         parts.append(captured_nodes(nodes, since_ns))
     if records and (more := extras_captured(others, work, records)) is not None:

@@ -1,4 +1,4 @@
-"""What devices counted over time, and what NVML said of them, as counters of a Trace."""
+"""Converts device counters and NVML's readings to counters of a Trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG_NS, MAX_DRIFT = 100_000_000, 0.05
 """Over this time the ends of a recording tell the rate of a clock to some percent."""
 
 
-def counters_captured_of(
+def hardware_counters_captured(
     columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> Captured | None:
     counters = []

@@ -1,8 +1,8 @@
-"""Hardware counters of devices over time, through CUPTI's PM sampling.
+"""Samples hardware counters of devices through CUPTI's PM sampling.
 
-The device samples itself every ms into a buffer that a native thread decodes, without the GIL.
-Kernels are neither replayed nor serialised. A device is sampled from when the program first uses
-it. The driver may let only an administrator read counters.
+The device writes a sample per ms into a buffer, which a native thread decodes without the GIL.
+Kernels are neither replayed nor serialised. Sampling of a device begins when the program first
+uses it. The driver may allow only administrators to read counters.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        from stepscope.frameworks.cuda.counter_columns import counters_captured_of
+        from stepscope.frameworks.cuda.counter_columns import hardware_counters_captured
 
-        return counters_captured_of(columns, devices, list(METRICS))
+        return hardware_counters_captured(columns, devices, list(METRICS))
 
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
         """Describe which counters were sampled and what that cost."""

@@ -1,4 +1,4 @@
-"""CUPTI's records as columns of a Trace, with the names that Kineto uses."""
+"""Converts CUPTI's records to columns of a Trace, with Kineto's names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KERNEL, _MEMCPY, _MEMSET, _RUNTIME, _DRIVER = range(5)
 _HOST = 1 << 20  # a key for threads, larger than any device number
 
 
-def captured(
+def work_captured(
     columns: Mapping[str, Any],
     devices: Sequence[Mapping[str, Any]] = (),
     nodes: Mapping[str, Any] | None = None,

@@ -1,4 +1,4 @@
-"""The CUDA devices of this machine, and how well a launch fills them."""
+"""Describes the CUDA devices of this machine, and how well a launch fills them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,19 @@ _SHARED_MEMORY_AT_ONCE = 128  # bytes, the unit of its allocation
 
 def cuda_devices() -> list[dict[str, Any]]:
     """Describe the devices of a program that has used CUDA; an empty list before that."""
+    driver, count = _driver_and_count()
+    return [_described(driver, number) for number in range(count)]
+
+
+def _driver_and_count() -> tuple[Any, int]:
+    """Return the driver and the number of devices; 0 if the program has not used CUDA."""
     try:
         driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
-        return []
+        return None, 0
     count = ctypes.c_int()
-    if driver.cuDeviceGetCount(ctypes.byref(count)):  # not initialised
-        return []
-    return [_described(driver, number) for number in range(count.value)]
+    is_initialised = driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    return driver, count.value if is_initialised else 0
 
 
 def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
@@ -122,15 +127,9 @@ def devices_in_use() -> dict[tuple[int, int, int], int]:
 
     The result is empty before the program has used CUDA; merely visible devices do not count.
     """
-    try:
-        driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
-    except OSError:
-        return {}
-    count = ctypes.c_int()
-    if driver.cuDeviceGetCount(ctypes.byref(count)):  # not initialised
-        return {}
+    driver, count = _driver_and_count()
     numbers = {}
-    for number in range(count.value):
+    for number in range(count):
         device, flags, is_active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
         driver.cuDeviceGet(ctypes.byref(device), number)
         failed = driver.cuDevicePrimaryCtxGetState(

@@ -1,7 +1,7 @@
-"""What CUPTI records where asked for: who waited for what, CUDA events, the driver's memory.
+"""Converts CUPTI's optional records: waits, CUDA events, the driver's memory.
 
-Waits are slices on a track beside their stream's: they overlap the work that they wait for. Events,
-allocations and pools are marks: they have a time and no duration.
+Waits are slices on a track beside their stream's, as they overlap the work that they wait for.
+Events, allocations and pools are marks: they have a time and no duration.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Who put the work of a CUDA graph there: the operator, module and line of the capture.
+"""Finds the operator, module and line that put work into a CUDA graph.
 
-A replayed graph is one launch, and its kernels know their nodes alone. So captures are watched:
-each node that is made is noted with its thread, time, operator and Python stack, and a kernel of a
-recording finds the node that it runs. Nodes are kept while the process lives: a graph may have been
-captured long before it is recorded (see ``idle``).
+A replayed graph is one launch, and its kernels only know their nodes. So captures are watched: each
+new node is noted with its thread, time, operator and Python stack, and a recorded kernel is matched
+with its node. Nodes are kept while the process lives, as a graph may be captured long before it is
+recorded (see ``torch/graph_captures.py``).
 """
 
 from __future__ import annotations

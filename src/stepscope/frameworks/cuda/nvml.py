@@ -1,4 +1,4 @@
-"""Finds NVML, the driver's library that tells how a device is doing, and which devices to ask."""
+"""Loads NVML, the driver's library that reports the state of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be recorded of CUDA devices; `stepscope run` declares its flags by these alone."""
+"""Recording options of CUDA devices; `stepscope run` gets its flags from here alone."""
 
 from __future__ import annotations
 

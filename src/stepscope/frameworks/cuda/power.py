@@ -1,7 +1,7 @@
-"""How much power devices take, how fast they run and how hot they are, through NVML.
+"""Records power, clocks and temperature of devices through NVML.
 
-A native thread reads them every 20 ms, without the GIL. Energy is counted by the device itself
-where it does; else it is what the power adds up to.
+A native thread reads them every 20 ms without the GIL. Energy comes from the device's own counter
+if it has one, else from the sum of power.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the sources have in common that read devices in a native thread, beside all else."""
+"""The common part of sources that read devices from a native thread."""
 
 from __future__ import annotations
 

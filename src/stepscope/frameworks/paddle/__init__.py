@@ -1,1 +1,1 @@
-"""Paddle: what is recorded of it, paddle.profiler's dialect, views and files."""
+"""Paddle: its sources, paddle.profiler's dialect, views and files."""

@@ -1,4 +1,4 @@
-"""What users of Paddle call the remedies that findings propose."""
+"""The names of remedies in Paddle."""
 
 from __future__ import annotations
 

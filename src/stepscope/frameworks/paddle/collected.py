@@ -1,4 +1,4 @@
-"""What a recording gets of Paddle: plain data, which a stream keeps, and columns of it."""
+"""What Paddle recorded, as plain data for a stream, and its conversion to columns."""
 
 from __future__ import annotations
 

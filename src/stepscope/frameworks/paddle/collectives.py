@@ -1,7 +1,7 @@
-"""Collectives of paddle.distributed: a range each, with group, sizes and type.
+"""Records collectives of paddle.distributed as ranges with group, sizes and type.
 
-They are seen where Python calls a process group. What DataParallel reduces in C++ during backward
-is in no range of its own. Gloo does its work within the call.
+Ranges begin where Python calls a process group. What DataParallel reduces in C++ during backward
+has no range of its own. Gloo does its work within the call.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Paddle's own collector: there is one for the process, and all our recordings share it.
+"""Shares Paddle's own collector, of which a process has one, among our recordings.
 
-The slot is taken while somebody records and given back after the last. Paddle hands out what it has
-only when it is stopped, so a recording that begins or ends beside another cuts the other's events
-in two segments; what is running at the cut is lost.
+Its slot is taken by the first recording and freed after the last. Paddle returns events only when
+the collector stops, so a recording that begins or ends during another one cuts the other's events
+into two segments; what is running at the cut is lost.
 
-The program may want it, too, for a paddle.profiler of its own, which fails where the collector is
-taken. So the program gets a stand-in that lends it ours. What is collected meanwhile is the
-program's, uncut, and also a segment of all our recordings.
+The program may use a paddle.profiler of its own, which fails while the slot is taken. So it gets a
+stand-in that lends it our collector. What is collected meanwhile belongs to the program, uncut, and
+is also a segment of all our recordings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Formulas for Paddle's eager operators, as ``paddle._C_ops`` takes their arguments.
+"""FLOP formulas of Paddle's eager operators, with the arguments of ``paddle._C_ops``.
 
-What an operation is, and how many there are, is as for torch's operators; where those take the same
-inputs, theirs is the formula. A linear layer is one ``matmul dygraph`` whose third input is the
-bias.
+Operations are counted as for torch's operators, whose formulas are used where the inputs are alike.
+A linear layer is one ``matmul dygraph`` whose third input is the bias.
 """
 
 from __future__ import annotations
@@ -230,6 +229,7 @@ _SAME_NAME = (
     " trunc hardtanh relu6 leaky_relu softplus silu logit elu celu selu mish hardswish hardsigmoid"
     " gelu sum mean prod cumsum cumprod amax amin cummax cummin logsumexp"
 )
+_SAME_NAME_OF_TWO = "add floor_divide remainder maximum minimum fmax fmin atan2 mv bmm dot"
 
 # By torch's operators that do the same with the same first inputs.
 _SAME_AS_TORCH = {
@@ -249,21 +249,11 @@ _SAME_AS_TORCH = {
         "dropout": "native_dropout",
     },
     "x y": {
-        "add": "add",
+        **{name: name for name in _SAME_NAME_OF_TWO.split()},
         "subtract": "sub",
         "multiply": "mul",
         "divide": "div",
-        "floor_divide": "floor_divide",
-        "remainder": "remainder",
         "elementwise_pow": "pow",
-        "maximum": "maximum",
-        "minimum": "minimum",
-        "fmax": "fmax",
-        "fmin": "fmin",
-        "atan2": "atan2",
-        "mv": "mv",
-        "bmm": "bmm",
-        "dot": "dot",
     },
     "input x y": {"addmm": "addmm", "baddbmm": "baddbmm"},
 }

@@ -1,9 +1,9 @@
-"""The inputs of Paddle's eager operators: shapes, types and plain values.
+"""Records the inputs of Paddle's eager operators: shapes, types and plain values.
 
-While it is started, the functions of ``paddle._C_ops`` note their arguments; afterwards a noted
-call is tied to the operator that started within it on its thread. Not seen are operators that do
-not come through that module: Python's own operators (``x + y``), the backward pass, static graphs,
-and functions that a program has imported from it by name.
+The functions of ``paddle._C_ops`` note their arguments; afterwards a noted call is matched with the
+operator that started within it on its thread. This misses operators that do not pass through that
+module: Python's own operators (``x + y``), the backward pass, static graphs, and functions that a
+program has imported from it by name.
 """
 
 from __future__ import annotations

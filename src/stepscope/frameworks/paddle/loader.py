@@ -1,4 +1,4 @@
-"""What Paddle's DataLoader does while loading, and how many workers it has."""
+"""Records the work of Paddle's DataLoader, and how many workers it has."""
 
 from __future__ import annotations
 

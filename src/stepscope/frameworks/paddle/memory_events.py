@@ -1,14 +1,14 @@
-"""Paddle's memory events, as the rows of ``Trace.memory``, and back.
+"""Converts Paddle's memory events to rows of ``Trace.memory``, and back.
 
-Paddle has four kinds: memory that the program takes and gives back (Allocate, Free), and memory
-that the allocator takes from the device and gives back (ReservedAllocate, ReservedFree). The first
-two are rows with their bytes. The others are rows of no bytes: they change ``reserved`` only, and
-by how much is the difference to the row before of the same device.
+Paddle has four kinds: the program's allocations and releases (Allocate, Free), and the allocator's
+from the device (ReservedAllocate, ReservedFree). The first two are rows with their bytes. The
+others are rows of size 0 that only change ``reserved``: their bytes are the difference from the
+device's previous row.
 
-Paddle also writes the peaks so far with every event. In a program of one thread they follow from
-the figures and from what they were at a device's first event, which is all that is kept then.
-Where several threads take memory, Paddle looks at the sum only when a thread has more than ever
-before: such peaks are kept with the event that they changed at.
+Paddle also writes the current peaks with every event. In a program of one thread they follow from
+the figures and the state at a device's first event, so only that state is kept. If several threads
+allocate, Paddle checks the total only when a thread reaches a peak of its own: such peaks are kept
+with the event that changed them.
 """
 
 from __future__ import annotations

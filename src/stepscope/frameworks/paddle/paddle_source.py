@@ -1,4 +1,4 @@
-"""Records Paddle's operators, memory and phases, also if Paddle is imported later."""
+"""Records Paddle's operators, memory and phases, even if Paddle is imported later."""
 
 from __future__ import annotations
 

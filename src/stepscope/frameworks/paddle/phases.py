@@ -1,12 +1,12 @@
-"""Forward, backward, optimization and data loading of a Paddle program, and its RecordEvents.
+"""Records the phases of a Paddle program, and its RecordEvents.
 
-Paddle marks these phases itself while its profiler's flag is set; but then every call of a layer
-takes a slow path, and optimizers stay wrapped for good. So the flag stays as it is, and while this
-is started the same places make ranges of ours, which costs a layer's call less. Where the flag is
-set, because Paddle's own profiler runs, Paddle's marks become the ranges.
+Paddle itself marks these phases while its profiler's flag is set; but then every call of a layer
+takes a slow path, and optimizers stay wrapped forever. So the flag is left alone, and our ranges
+are made in the same places, at a lower cost per layer. If the flag is set because Paddle's own
+profiler runs, Paddle's marks become the ranges.
 
-Layers are seen where the interpreter dispatches their calls: ``paddle.jit.to_static`` reads the
-code of ``__call__``, and would break its graph at ours.
+Calls of layers are watched in the interpreter: ``paddle.jit.to_static`` reads the code of
+``__call__``, and ours would break its graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What reading recordings of Paddle takes: formulas, landmarks, advice, formats of files."""
+"""Registers what readers need for Paddle: formulas, landmarks, advice, file formats."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Paddle's profiler result (a protobuf message NodeTreesProto) as columns.
+"""Converts Paddle's profiler result (a protobuf message NodeTreesProto) to columns.
 
-This is not with the readers because the source that records Paddle gets such bytes, too.
+This is no reader of files, as the source that records Paddle gets such bytes, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attaches the recorded inputs of Paddle's operator calls to the operators' slices."""
+"""Attaches recorded inputs of Paddle's operator calls to the slices of operators."""
 
 from __future__ import annotations
 

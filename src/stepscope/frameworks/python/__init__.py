@@ -1,1 +1,1 @@
-"""The Python program itself: calls, samples, collections, annotations, requests, children."""
+"""Any Python program: calls, samples, collections, annotations, requests, children."""

@@ -1,8 +1,8 @@
 """Records the ranges that the program passes to NVTX or ITT.
 
-While it is started, the functions of ``torch.cuda.nvtx``, ``torch.profiler.itt`` and the ``nvtx``
-package also record the ranges passed to them. Not recorded are functions that were imported by name
-(``from nvtx import push_range``) or decorated before, domains' own methods, and ranges from C++.
+While recording, the functions of ``torch.cuda.nvtx``, ``torch.profiler.itt`` and the ``nvtx``
+package also record their ranges. This misses functions that were imported by name (``from nvtx
+import push_range``) or used as decorators before, methods of domains, and ranges from C++.
 """
 
 from __future__ import annotations

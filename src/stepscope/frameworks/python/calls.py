@@ -1,4 +1,4 @@
-"""Python's side of the program: the stack of each operator, and a timeline of all calls."""
+"""Records the Python stack of each operator, and a timeline of all calls."""
 
 from __future__ import annotations
 
@@ -135,11 +135,11 @@ def _calibrated_ns(mode: StackMode) -> float:
     """Measure what recording adds to the call of an empty function."""
     window = _native.open_window(0, False)
     try:
-        bare_ns = _ns_each()
+        bare_ns = _ns_per_call()
         if _native.start_calls(mode is StackMode.ALL_CALLS):
             return 0.0
         try:
-            return max(_ns_each() - bare_ns, 0.0)
+            return max(_ns_per_call() - bare_ns, 0.0)
         finally:
             _native.stop_calls()
     finally:
@@ -147,7 +147,7 @@ def _calibrated_ns(mode: StackMode) -> float:
         _native.clear_calls()
 
 
-def _ns_each() -> float:
+def _ns_per_call() -> float:
     before_ns = _native.now_ns()
     for _ in range(_CALIBRATION_ROUNDS):
         _nothing()

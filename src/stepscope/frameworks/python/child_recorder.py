@@ -1,6 +1,6 @@
-"""The child process's side: it records itself when the parent asks, and writes a file.
+"""Records a child process at its parent's request, and delivers a file.
 
-Nothing that goes wrong here may end the child: it is the program's, not ours.
+Failures here must not end the child, which belongs to the program.
 """
 
 from __future__ import annotations

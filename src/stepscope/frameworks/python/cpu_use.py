@@ -1,4 +1,4 @@
-"""How busy the process and the machine were while something was recorded."""
+"""Measures how busy the process and the machine are during a recording."""
 
 from __future__ import annotations
 

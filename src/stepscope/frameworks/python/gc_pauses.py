@@ -1,4 +1,4 @@
-"""Pauses for Python's garbage collector, as ranges on the thread that was paused."""
+"""Records collections of Python's garbage collector as ranges of the paused thread."""
 
 from __future__ import annotations
 

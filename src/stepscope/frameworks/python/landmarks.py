@@ -1,4 +1,4 @@
-"""Where the code of libraries is that have no folder of their own here: JAX, trainers, loggers."""
+"""The places in the code of other libraries (JAX, trainers, loggers) that show a program's work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the interpreter's instructions are busy with, and how that is written in the source."""
+"""Classifies the interpreter's instructions, and names native calls by their source code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Operation(IntEnum):
 
 
 @functools.cache
-def names() -> dict[int, str]:
+def instruction_names() -> dict[int, str]:
     """Return the names of this Python's instructions by number, specialised ones included."""
     numbers: dict[str, int] = getattr(dis, "_all_opmap", dis.opmap)
     return {number: name for name, number in numbers.items()}
@@ -55,7 +55,7 @@ def names() -> dict[int, str]:
 
 @functools.cache
 def operations() -> list[int]:
-    return [_operation(names().get(number, "")) for number in range(256)]
+    return [_operation(instruction_names().get(number, "")) for number in range(256)]
 
 
 def _operation(name: str) -> Operation:
@@ -72,7 +72,7 @@ def native_text(instruction: int, file: str, place: Place) -> str:
     It is empty without source code. ``place`` is that of the whole expression.
     """
     source = _source(file, place)
-    name = names().get(instruction, "")
+    name = instruction_names().get(instruction, "")
     if not source:
         return ""
     if name.startswith(_CALLS):

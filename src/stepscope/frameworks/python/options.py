@@ -1,4 +1,4 @@
-"""What can be recorded of any Python program; `stepscope run` declares its flags by these alone."""
+"""Recording options of any Python program; `stepscope run` gets its flags from here alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of a file's path says nothing: the folders that modules are imported from."""
+"""Shortens the paths of files in stacks, relative to the folders that modules are imported from."""
 
 from __future__ import annotations
 

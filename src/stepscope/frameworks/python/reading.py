@@ -1,4 +1,4 @@
-"""What reading recordings of any Python program takes."""
+"""Registers what readers need for any Python program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that a server handles, and the tasks of asyncio."""
+"""Records the requests that a server handles, and the tasks of asyncio."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What all threads do, looked at every millisecond: their Python stacks, and what they wait for.
+"""Samples the Python stacks of all threads, and what they wait for, every millisecond.
 
 A native thread reads the interpreter's structures without the GIL; see ``docs/sampler.md``. It
-counts what it could not read, and takes no more than its share of a core: with many threads, it
-looks less often.
+counts failed reads, and stays within its share of a core: with many threads, it samples less often.
 """
 
 from __future__ import annotations

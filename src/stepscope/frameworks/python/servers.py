@@ -1,8 +1,8 @@
-"""Ranges around the requests that server libraries handle, and how a request is named.
+"""Makes ranges around the requests that server libraries handle, and names them.
 
-Handling a request of one thread may pass through several libraries: a server and a web framework in
-it. The first one makes the range; those within only supply a better name. Names are handlers and
-routes, of which a program has a bounded number; a request's own path is not a name.
+A request on one thread may pass through several libraries: a server and a web framework in it. The
+first one makes the range; those inside only supply a better name. Names are handlers and routes, of
+which a program has a limited number; the request's own path is never a name.
 """
 
 from __future__ import annotations

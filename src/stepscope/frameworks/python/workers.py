@@ -1,10 +1,10 @@
-"""Child processes that record themselves: DataLoader workers, pools, all of multiprocessing.
+"""Records child processes: DataLoader workers, pools, all of multiprocessing.
 
-A process that is started while a profiler runs, by fork, spawn or forkserver, is connected to it.
-It records on request, on the clock that all processes of a machine share, and writes a file that
-becomes part of the parent's trace. It delivers on request, when it ends, and before the parent
-terminates or kills it; a child that is killed otherwise loses its events, and is counted. A child's
-memory events are left out: the trace's totals are those of one process.
+A process that starts while a profiler runs, by fork, spawn or forkserver, is connected to it. On
+request it records, on the clock that all processes of a machine share, and writes a file that
+becomes part of the parent's trace. It delivers on request, when it ends, and before its parent
+terminates or kills it; a child that ends otherwise loses its events and is counted. A child's
+memory events are omitted, as the trace's totals are those of one process.
 """
 
 from __future__ import annotations

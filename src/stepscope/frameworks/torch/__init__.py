@@ -1,1 +1,1 @@
-"""PyTorch: what is recorded of it, the bridge, torch.profiler's dialect, formulas for flops."""
+"""PyTorch: its sources, the bridge, torch.profiler's dialect, FLOP formulas."""

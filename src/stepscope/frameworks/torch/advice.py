@@ -1,4 +1,4 @@
-"""What users of PyTorch call the remedies that findings propose."""
+"""The names of remedies in PyTorch."""
 
 from __future__ import annotations
 

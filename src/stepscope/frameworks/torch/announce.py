@@ -1,4 +1,4 @@
-"""Lets torch know that a profiler runs, as its own would: some of its code records only then."""
+"""Informs torch that a profiler runs, as some of its code records only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch's own collector has seen, as columns: operators, their inputs, and memory."""
+"""Converts the data of torch's own collector to columns: operators, inputs, memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Collectives of torch.distributed: their group, number, sizes and types.
+"""Records collectives of torch.distributed: their group, number, sizes and types.
 
 Each one is an operator of torch's, ``c10d::allreduce_``, and on the CPU a range of the backend's
 own thread, ``gloo:all_reduce``, which ends when the work is done. Both are recorded without their
-inputs. What is missing is noted where Python calls a process group, and read from the flight
-recorder for the calls that are made in C++; it is written into the slices when the recording ends.
+inputs. The missing facts are noted where Python calls a process group, and read from the flight
+recorder for calls that C++ makes; they are added to the slices when the recording ends.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import sys
 from threading import get_native_id
 from typing import TYPE_CHECKING, Any
 
-from stepscope._native import now_ns
+from stepscope._native import begin_slice, end_slice, now_ns
 from stepscope.frameworks.torch import shards
-from stepscope.frameworks.torch.flight_recorder import flights, learn
+from stepscope.frameworks.torch.flight_recorder import complete_calls, recorded_flights
+from stepscope.frameworks.torch.options import COLLECTIVE_WAITS
 from stepscope.frameworks.torch.process_groups import Membership
 from stepscope.record.collective_notes import CollectiveNotes, note_tensors
 from stepscope.record.collectives import Collective, number_calls, take_notes
-from stepscope.record.patching import Patches
+from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.phase_ranges import RANGE_KIND
+from stepscope.record.source import Source
 from stepscope.trace.names import plain_collective
 
 if TYPE_CHECKING:
@@ -51,7 +54,7 @@ class TorchCollectives(CollectiveNotes):
     def stop(self) -> None:
         super().stop()
         if self._membership.info:
-            self.account.keep_flights(flights())
+            self.account.keep_flights(recorded_flights())
 
     def look(self) -> None:
         """Learn groups and buckets while they exist."""
@@ -71,7 +74,7 @@ class TorchCollectives(CollectiveNotes):
 
         calls = calls_named(captured, _kineto_name)
         take_notes(calls, account.calls)
-        learn(calls, account.flights)
+        complete_calls(calls, account.flights)
         _guess_groups(calls, account)
         number_calls(calls)
         shards.name_modules(calls, account.buckets)
@@ -158,7 +161,7 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         try:
             note = Collective(name, start_ns, end_ns, str(get_native_id()))
             _fill(note, group, args, kwargs)
-            note.module = shards.current()
+            note.module = shards.current_module()
             TorchCollectives.note_in_all(note)
         except Exception:  # the note is lost, but the program gets its result
             pass
@@ -227,3 +230,44 @@ def _global_rank(group: Any, rank: int | None) -> int | None:
     import torch.distributed as dist
 
     return None if rank is None else int(dist.get_global_rank(group, rank))
+
+
+# ---- waits: without a range, they look like waits for a lock
+
+
+class TorchCollectiveWaits(Source):
+    """Makes a range for each ``Work.wait`` that Python calls, also of synchronous collectives."""
+
+    name = "waits of torch.distributed"
+    when = COLLECTIVE_WAITS
+
+    def __init__(self) -> None:
+        self._patches = PatchesWhenImported("torch.distributed", _wait_patches)
+
+    def start(self) -> None:
+        self._patches.start()
+
+    def stop(self) -> None:
+        self._patches.stop()
+
+
+def _patch_waits(patches: Patches) -> None:
+    c10d: Any = sys.modules.get("torch._C._distributed_c10d")
+    if c10d is not None:
+        patches.wrap(c10d.Work, "wait", _waiting)
+
+
+def _waiting(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def wait(*args: Any, **kwargs: Any) -> Any:
+        if not _wait_patches.in_use:
+            return plain(*args, **kwargs)
+        handle = begin_slice(RANGE_KIND, "c10d:wait", "")
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            end_slice(handle)
+
+    return functools.wraps(plain)(wait)
+
+
+_wait_patches = Patches(_patch_waits)

@@ -1,4 +1,4 @@
-"""PyTorch operators through torch's own collector: slower, but it needs no bridge."""
+"""Records PyTorch operators through torch's own collector, which is slower but needs no bridge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError
-from stepscope.frameworks.torch.kineto_results import plain, results_of
+from stepscope.frameworks.torch.kineto_results import plain_results, restored_results
 from stepscope.frameworks.torch.owners import TorchOwners
 from stepscope.record.journal import HANDED_OVER, Journal, entries
 from stepscope.record.options import INSIDE, MEMORY, SHAPES
@@ -101,14 +101,14 @@ class Kineto(Source):
             return None
         from stepscope.frameworks.torch.collected import captured
 
-        return captured(results_of(noted), left.thread_names)
+        return captured(restored_results(noted), left.thread_names)
 
     def _hand_over_results(self) -> Results | None:
         results, self._results = self._results, None
         if not results:
             return None
         shapes, memory = self._wishes
-        return plain(results, shapes=shapes, memory=memory)
+        return plain_results(results, shapes=shapes, memory=memory)
 
     def describe(self) -> str:
         is_waited_for = self._is_inside and _collecting.get(os.getpid()) is self

@@ -1,9 +1,9 @@
-"""torch.compile: compile time, graph breaks, and the kernels that inductor wrote for the CPU.
+"""Records torch.compile: compilations, graph breaks, and Inductor's kernels for the CPU.
 
-Dynamo's marks of compiled regions come with the operators. What torch reports only to its own
-profiler (the phases of a compilation, calls of compiled graphs, Triton's launches) is requested
-while something records. Kernels that C++ calls (``cpp_wrapper``, AOTInductor) are not seen one by
-one: they are part of their graph's call.
+Dynamo's marks of compiled regions are recorded with the operators. What torch reports only to its
+own profiler (the phases of a compilation, calls of compiled graphs, Triton's launches) is requested
+during a recording. Kernels that C++ calls (``cpp_wrapper``, AOTInductor) are not seen one by one:
+they are part of their graph's call.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TorchCompile(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        return CompileLog.left(left, cls.name).captured(left.thread_names)
+        return CompileLog.restored(left, cls.name).captured(left.thread_names)
 
     def describe(self) -> str:
         return self._log.describe()

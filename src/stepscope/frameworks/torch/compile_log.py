@@ -1,4 +1,4 @@
-"""What torch.compile did during a recording: compilations and graph breaks, as slices."""
+"""Compilations and graph breaks of torch.compile during a recording."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CompileLog:
         self._is_taken = False
 
     @classmethod
-    def left(cls, left: LeftBehind, source: str) -> CompileLog:
+    def restored(cls, left: LeftBehind, source: str) -> CompileLog:
         """Restore what a process noted, without malformed entries."""
         log = cls(Journal(source, is_on=False))
         spans: dict[int, Span] = {}

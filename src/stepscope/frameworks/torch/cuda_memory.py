@@ -1,4 +1,4 @@
-"""Allocations and frees of torch's CUDA allocator, through a bridge of their own."""
+"""Records allocations of torch's CUDA allocator, through a bridge of their own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A short microbenchmark of what a device really does at most: products by type, and copies.
+"""Measures the peak rates of a device: products by type, and copies.
 
-A peak is the best of several runs, each timed by the device itself: what a program can hope for
-on this machine, with its clocks and its libraries, is less than the data sheet says.
+A peak is the best of several runs, timed by the device itself. It is what a program can reach on
+this machine, with its clocks and libraries, and less than the data sheet promises.
 """
 
 from __future__ import annotations

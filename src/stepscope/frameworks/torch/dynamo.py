@@ -1,4 +1,4 @@
-"""Lets torch.compile take Stepscope's ranges for torch's own: captured or left out as those are."""
+"""Makes torch.compile treat Stepscope's ranges like torch's own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""PyTorch's flight recorder: the last collectives of the process, also those that C++ calls.
+"""Reads PyTorch's flight recorder: the process's last collectives, also those called in C++.
 
-DDP's reducer calls its collectives in C++, where no patch of ours is. The flight recorder, on by
-default in newer releases, keeps group, number, sizes and types of the last 2,000; it is read when
-the recording has ended.
+DDP's reducer calls its collectives in C++, which cannot be patched. The flight recorder, on by
+default in newer releases, keeps group, number, sizes and types of the last 2,000. It is read after
+the recording.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOLERANCE_NS = 200_000  # between the recorder's Unix time and our clock
 _DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
 
 
-def flights() -> list[Collective]:
+def recorded_flights() -> list[Collective]:
     """Return the collectives that the flight recorder still has, in the order of their calls."""
     c10d: Any = sys.modules.get("torch._C._distributed_c10d")
     for name in _DUMPS:
@@ -62,7 +62,7 @@ def _elements(sizes: Iterable[Sequence[int]]) -> int:
     return sum(prod(size) for size in sizes)
 
 
-def learn(calls: Sequence[Collective], flights: Sequence[Collective]) -> None:
+def complete_calls(calls: Sequence[Collective], flights: Sequence[Collective]) -> None:
     """Complete the calls of a recording, in order, with what the flight recorder knows."""
     by_number = {
         (flight.group, flight.number): flight for flight in flights if flight.number is not None

@@ -1,8 +1,7 @@
-"""Code that Inductor generated, tied to the lines and modules of the model that it came from.
+"""Links code that Inductor generated to the lines and modules of the model.
 
-Dynamo's graph knows the line and the module of each of its nodes; the generated module names the
-nodes above each kernel that it calls. Together they say for a line of generated code which lines of
-the model it runs.
+Dynamo's graph has the line and the module of each node; the generated module names the nodes above
+each kernel call. Together they tell which lines of the model a line of generated code runs.
 """
 
 from __future__ import annotations

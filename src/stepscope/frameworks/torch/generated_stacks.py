@@ -1,4 +1,4 @@
-"""The stacks of generated code, with the lines of the model that it was generated from."""
+"""Adds the model's lines to stacks of generated code."""
 
 from __future__ import annotations
 

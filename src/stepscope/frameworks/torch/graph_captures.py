@@ -1,7 +1,7 @@
-"""What an imported, idle Stepscope does on a machine with a CUDA driver: it watches captures.
+"""Watches captures of CUDA graphs while Stepscope is imported and idle.
 
-A graph is often captured long before anybody records its replays. CUPTI has room for one that
-listens, and other profilers want to: so it is listened to during a capture of PyTorch's alone.
+A graph is often captured long before its replays are recorded. CUPTI has room for one listener, and
+other profilers need it, too: so we listen only during captures of PyTorch's.
 """
 
 from __future__ import annotations

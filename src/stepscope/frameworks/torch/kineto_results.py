@@ -1,4 +1,4 @@
-"""What torch's own collector has seen, as plain data: operators, their inputs, and memory."""
+"""Converts the results of torch's own collector to plain data."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Results(NamedTuple):
                 journal.add({name: rows[at : at + _ROWS_OF_AN_ENTRY]})
 
 
-def plain(results: Any, *, shapes: bool, memory: bool) -> Results:
+def plain_results(results: Any, *, shapes: bool, memory: bool) -> Results:
     """Convert the collector's event objects to plain data; their clock is Unix time."""
     events = [e for e in results.events() if str(e.device_type()).endswith("CPU")]
     shown = [e for e in events if not e.is_hidden_event() and e.name() != _MEMORY]
@@ -87,7 +87,7 @@ def plain(results: Any, *, shapes: bool, memory: bool) -> Results:
     )
 
 
-def results_of(entries: Sequence[Mapping[str, Any]]) -> Results:
+def restored_results(entries: Sequence[Mapping[str, Any]]) -> Results:
     """Restore what ``note`` wrote, without malformed entries."""
     return Results(
         {pair[0]: pair[1] for pair in _rows(entries, "threads") if fits(pair, int, int)},

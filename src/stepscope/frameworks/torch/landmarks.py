@@ -1,4 +1,4 @@
-"""Where the code of PyTorch is that tells what a program is doing."""
+"""The places in PyTorch's code that show what a program is doing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Modules and optimizers as they are first called: their names in a trace, and their tensors.
+"""Notes modules and optimizers at their first call: names for the trace, and tensors.
 
-torch.profiler calls the first ``nn.Module: Linear_0`` in its timeline of Python calls, and its
-tools for memory find parameters, gradients and the state of optimizers through both.
+In its timeline of Python calls, torch.profiler names a module ``nn.Module: Linear_0``. Its memory
+tools find parameters, gradients and optimizer state through modules and optimizers.
 """
 
 from __future__ import annotations

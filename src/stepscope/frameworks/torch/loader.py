@@ -1,4 +1,4 @@
-"""What PyTorch's DataLoader does while loading, and how many workers it has."""
+"""Records the work of PyTorch's DataLoader, and how many workers it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch operators, backward functions and user scopes of all threads, through the bridge."""
+"""Records operators, backward functions and user scopes of all threads through the bridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be recorded of PyTorch; `stepscope run` declares its flags by these alone."""
+"""Recording options of PyTorch; `stepscope run` gets its flags from here alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLLECTIVE_WAITS = Option("collective_waits", False, run_default=True)
 PHASES = Option("phases", False)
 
 
-def chosen(collector: TorchCollector) -> TorchCollector:
+def chosen_collector(collector: TorchCollector) -> TorchCollector:
     """Return the collector chosen in the program, else by the environment."""
     if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
         try:

@@ -1,8 +1,8 @@
-"""Which lines of a model a line of generated code runs: plain data, and what follows from it.
+"""Which lines of a model a line of generated code runs, as plain data.
 
 There are four kinds of entries, each with a name: a ``graph`` of Dynamo's, by the number that its
-generated modules carry; what a module was ``lowered`` from, by its file; the same as it was
-``printed``, of modules from Inductor's cache; and the nodes above each line of a generated
+generated modules have; what a module was ``lowered`` from, by its file; the same as it was
+``printed``, for modules from Inductor's cache; and the nodes above each line of a generated
 ``file``.
 """
 

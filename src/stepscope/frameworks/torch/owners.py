@@ -1,11 +1,11 @@
-"""What torch's blocks of memory hold: parameters, gradients, optimizer state and inputs.
+"""States what torch's blocks of memory hold: parameters, gradients, optimizer state, inputs.
 
-Torch's global hooks report optimizers, the slot behind the call operator models. Statements about
-their tensors are made while the tensors are there: gradients before each step of an optimizer,
-inputs when a model is called, everything else when it is first seen and at the end.
+Torch's global hooks report optimizers; the slot behind the call operator reports models. Statements
+about tensors are made while the tensors exist: gradients before each step of an optimizer, inputs
+when a model is called, everything else when it is first seen and at the end.
 
-Of the models that are called between two steps of optimizers, the first is looked at. A hook of
-modules would show: compilers read it as part of the model.
+Of the models that are called between two steps of optimizers, only the first is inspected. Hooks of
+modules are not used, as compilers read them as part of the model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Lets code that uses torch.profiler record through Stepscope, with no change to it.
+"""Lets code that uses torch.profiler record through Stepscope without a change.
 
-torch's classes stay what they are, wherever a program holds them: only their ``__init__`` is
-replaced. It turns the new object into one of a class that derives from Stepscope's profiler first
-and from torch's second. So ``isinstance`` and subclasses, also those made before, keep working.
+torch's classes stay the same objects wherever a program holds them: only their ``__init__`` is
+replaced. It gives the new object a class that derives from Stepscope's profiler first and from
+torch's second. So ``isinstance`` and subclasses, also existing ones, keep working.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from stepscope import _native
 from stepscope.notices import notify, warn_user
 from stepscope.record.post_import import PostImport
 
@@ -38,9 +39,9 @@ class _Patch:
 def patch_torch() -> _Patch:
     """Make every torch profiler that is created from now on record through Stepscope.
 
-    This concerns ``torch.profiler.profile`` and ``torch.autograd.profiler.profile``. Call
-    unpatch_torch() as often as this, or write ``with patch_torch():``. A torch that is not imported
-    yet is patched when it is.
+    This affects ``torch.profiler.profile`` and ``torch.autograd.profiler.profile``. Call
+    unpatch_torch() as often as this, or write ``with patch_torch():``. If torch is not imported
+    yet, it is patched when it is.
     """
     global _depth  # noqa: PLW0603 - torch is one for the process, too
     with _lock:
@@ -54,9 +55,9 @@ def patch_torch() -> _Patch:
 
 
 def unpatch_torch() -> None:
-    """Undo one patch_torch(); the last one restores torch. Further calls are harmless.
+    """Undo one patch_torch(); the last call restores torch, and further calls do nothing.
 
-    Profilers that were made in between keep recording through Stepscope.
+    Profilers that were created in between keep recording through Stepscope.
     """
     global _depth  # noqa: PLW0603
     with _lock:
@@ -80,20 +81,46 @@ def _apply(_torch: object = None) -> None:
 
     from stepscope.frameworks.torch.dialect import legacy, lowlevel
     from stepscope.frameworks.torch.dialect.profile import profile
-    from stepscope.frameworks.torch.stand_ins import name_stand_ins
     from stepscope.frameworks.torch.switches import FOLLOWED
 
     with _lock:
         if _depth == 0:
             return
         FOLLOWED.acquire()
-        name_stand_ins()
+        _name_stand_ins()
         _replace_init(torch.profiler.profiler.profile, profile)
         _replace_init(torch.profiler.profiler._KinetoProfile, lowlevel.LowLevelProfile)
         _replace_init(torch.autograd.profiler.profile, legacy.profile)
 
 
 _hook = PostImport("torch", _apply)
+_OF_BOTH = ("__enter__", "__exit__", "start", "stop", "step")
+
+
+@functools.cache
+def _name_stand_ins() -> None:
+    """Show calls of our functions under the names of torch's; needs torch."""
+    from torch.profiler import profiler as theirs
+
+    from stepscope.frameworks.torch.dialect import lowlevel
+    from stepscope.frameworks.torch.dialect import profile as ours
+    from stepscope.record.recorder import Recorder
+    from stepscope.record.session import Session
+
+    low = theirs._KinetoProfile
+    high: Any = theirs.profile
+    pairs: list[tuple[Any, Any]] = [
+        *((getattr(ours.profile, name), getattr(high, name)) for name in _OF_BOTH),
+        (Session._go, high._transit_action),
+        (lowlevel.LowLevelProfile.start, low.start),
+        (lowlevel.LowLevelProfile.stop, low.stop),
+        (Recorder.start, low.start_trace),
+        (Recorder.finish, low.stop_trace),
+    ]
+    for our, their in pairs:
+        code = their.__code__
+        place = f"torch/profiler/profiler.py({code.co_firstlineno})"
+        _native.stand_in(our.__code__, f"{place}: {code.co_name}")
 
 
 def _replace_init(theirs: type, ours: type) -> None:

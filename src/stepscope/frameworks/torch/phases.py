@@ -1,6 +1,6 @@
-"""Forward and backward phases of a PyTorch program, as Paddle has them.
+"""Records the forward and backward phases of a PyTorch program, as Paddle does.
 
-Optimization and data loading need nothing: torch marks them itself. The calls are seen in
+Optimization and data loading are not handled here, as torch marks them itself. Calls are watched in
 ``Module._call_impl``, below ``__call__``, which the source of module names replaces.
 """
 

@@ -1,4 +1,4 @@
-"""What torch.distributed knows of this process: rank, world, process groups."""
+"""Describes torch.distributed in this process: rank, world, process groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading recordings of PyTorch takes: formulas, landmarks, advice."""
+"""Registers what readers need for PyTorch: formulas, landmarks, advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which modules a collective is about: buckets of DDP, units of FSDP."""
+"""Names the modules of a collective: buckets of DDP, units of FSDP."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _together(modules: Sequence[str]) -> str:
     return ", ".join(distinct[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def current() -> str | None:
+def current_module() -> str | None:
     """Return the module whose parameters this thread gathers or reduces."""
     return getattr(_local, "module", None)
 
@@ -167,7 +167,7 @@ def _of_handle(state: Any, handle: Any = None, *_: Any) -> str:
 def _within(name_of: Callable[..., str], plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:
-        before = current()
+        before = current_module()
         with suppress(Exception):
             _local.module = name_of(*args) or before
         try:

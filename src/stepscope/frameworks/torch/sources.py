@@ -10,7 +10,7 @@ from stepscope.frameworks.torch.options import (
     PHASES,
     TORCH_COLLECTOR,
     TorchCollector,
-    chosen,
+    chosen_collector,
 )
 from stepscope.record.options import MEMORY
 from stepscope.record.source import with_options
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _check_bridge(options: RecordOptions) -> None:
     """Build missing bridges before the program starts, outside of its time."""
     try:
-        collector = chosen(options[TORCH_COLLECTOR])
+        collector = chosen_collector(options[TORCH_COLLECTOR])
     except ValueError as error:
         raise StepscopeError(str(error)) from None
     if collector is TorchCollector.KINETO:
@@ -40,8 +40,7 @@ def _check_bridge(options: RecordOptions) -> None:
 
 @with_options(TORCH_COLLECTOR, PHASES, COLLECTIVE_WAITS, check=_check_bridge)
 def torch_sources() -> Sequence[type[Source]]:
-    from stepscope.frameworks.torch.collective_waits import TorchCollectiveWaits
-    from stepscope.frameworks.torch.collectives import TorchCollectives
+    from stepscope.frameworks.torch.collectives import TorchCollectives, TorchCollectiveWaits
     from stepscope.frameworks.torch.compile import TorchCompile
     from stepscope.frameworks.torch.generated import TorchGeneratedCode
     from stepscope.frameworks.torch.live_objects import TorchObjects

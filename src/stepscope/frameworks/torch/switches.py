@@ -1,4 +1,4 @@
-"""torch.profiler's switches for the whole process, which torch offers no way to read."""
+"""Follows torch.profiler's process-wide switches, which torch offers no way to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors operators were called with, as the bridge noted them, and what a recording has."""
+"""The bridge's notes about the tensors that operators were called with."""
 
 from __future__ import annotations
 

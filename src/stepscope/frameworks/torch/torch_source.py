@@ -1,4 +1,4 @@
-"""Chooses how PyTorch is recorded, also if torch is imported later."""
+"""Records PyTorch by the chosen collector, even if torch is imported later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
-from stepscope.frameworks.torch.options import TORCH_COLLECTOR, TorchCollector, chosen
+from stepscope.frameworks.torch.options import TORCH_COLLECTOR, TorchCollector, chosen_collector
 from stepscope.notices import notify
 from stepscope.record.options import DEVICE, HOST, MEMORY
 from stepscope.record.post_import import PostImport
@@ -30,7 +30,7 @@ def make_bridges_ready(options: RecordOptions) -> BridgeUnavailableError | None:
 
     If only the bridge was asked for, the reason is raised instead. torch is not imported.
     """
-    collector = chosen(options[TORCH_COLLECTOR])
+    collector = chosen_collector(options[TORCH_COLLECTOR])
     if collector is TorchCollector.KINETO:
         return None
     from stepscope.frameworks.torch.bridge.load import make_ready
@@ -87,7 +87,7 @@ class TorchSource(Source):
     options = (TORCH_COLLECTOR,)
 
     def __init__(self, options: RecordOptions) -> None:
-        self._collector = chosen(options[TORCH_COLLECTOR])
+        self._collector = chosen_collector(options[TORCH_COLLECTOR])
         self._options = options
         self._source: TorchOps | Kineto | None = None
         self._obstacle: BridgeUnavailableError | None = None  # found before torch was imported

@@ -1,4 +1,4 @@
-"""Inspects the program's tensors without anything else in the program noticing."""
+"""Inspects the program's tensors without side effects in the program."""
 
 from __future__ import annotations
 

@@ -23,17 +23,17 @@ def test_power_of_a_busy_device() -> None:
                 matrix @ matrix
             torch.cuda.synchronize()
             prof.step()
-    (found,) = device_power(prof.trace)
-    assert found.device == str(torch.cuda.current_device())
-    assert found.mean_watts is not None
-    assert 20 < found.mean_watts < 2_000
-    assert found.joules is not None
-    assert found.joules == pytest.approx(found.mean_watts * found.over_ns / 1e9)
-    assert found.mean_sm_mhz is not None
-    assert found.most_sm_mhz is not None
-    assert 100 < found.mean_sm_mhz <= found.most_sm_mhz
-    assert found.most_celsius is not None
-    assert 10 < found.most_celsius < 120
+    (power,) = device_power(prof.trace)
+    assert power.device == str(torch.cuda.current_device())
+    assert power.mean_watts is not None
+    assert 20 < power.mean_watts < 2_000
+    assert power.joules is not None
+    assert power.joules == pytest.approx(power.mean_watts * power.over_ns / 1e9)
+    assert power.mean_sm_mhz is not None
+    assert power.most_sm_mhz is not None
+    assert 100 < power.mean_sm_mhz <= power.most_sm_mhz
+    assert power.most_celsius is not None
+    assert 10 < power.most_celsius < 120
 
 
 def test_who_waited_for_what() -> None:
@@ -52,15 +52,17 @@ def test_who_waited_for_what() -> None:
         torch.cuda.synchronize()
     trace = prof.trace
     rows = np.flatnonzero(trace.slices.kind == SliceKind.SYNC).tolist()
-    told = [(trace.name_of(row), trace.slices.args.of_row(row, trace.strings)) for row in rows]
-    names = [name for name, _ in told]
+    named_args = [
+        (trace.name_of(row), trace.slices.args.of_row(row, trace.strings)) for row in rows
+    ]
+    names = [name for name, _ in named_args]
     assert {"Stream Wait Event", "Stream Sync", "Event Sync", "Context Sync"} <= set(names)
     kernels = np.flatnonzero(trace.slices.kind == SliceKind.KERNEL).tolist()
     streams = [trace.slices.args.of_row(row, trace.strings)["stream"] for row in kernels]
     on_first, on_second = streams[0], streams[-1]
-    wait = dict(told)["Stream Wait Event"]
+    wait = dict(named_args)["Stream Wait Event"]
     assert (wait["stream"], wait["wait_on_stream"]) == (on_second, on_first)
-    assert dict(told)["Event Sync"]["wait_on_stream"] == on_first
+    assert dict(named_args)["Event Sync"]["wait_on_stream"] == on_first
     assert all(trace.slices.duration_ns[row] >= 0 for row in rows)
     events = [
         trace.marks.args.of_row(i, trace.strings)
@@ -74,15 +76,15 @@ def test_memory_of_the_driver() -> None:
     torch.cuda.empty_cache()
     size = 96 << 20
     with profile(activities=BOTH, device_records="memory") as prof:
-        held = torch.empty(size, dtype=torch.uint8, device="cuda")
-        del held
+        tensor = torch.empty(size, dtype=torch.uint8, device="cuda")
+        del tensor
         torch.cuda.empty_cache()
     trace = prof.trace
-    told = [
+    args = [
         (trace.strings[name], trace.marks.args.of_row(i, trace.strings).get("bytes", 0))
         for i, name in enumerate(trace.marks.name.tolist())
     ]
-    assert [name for name, count in told if count >= size] == [
+    assert [name for name, count in args if count >= size] == [
         "Allocate (Device)",
         "Release (Device)",
     ]
@@ -102,16 +104,16 @@ def test_hardware_counters_or_one_line_why_not(capfd: pytest.CaptureFixture[str]
         for _ in range(100):
             matrix @ matrix
         torch.cuda.synchronize()
-    said = capfd.readouterr().err
+    stderr = capfd.readouterr().err
     assert SliceKind.KERNEL in prof.trace.slices.kind
-    found = {each.name: each for each in counter_means(prof.trace)}
-    if not found:
-        assert said.count("hardware counters are not recorded") == 1
-        pytest.skip(said.strip())
-    assert 0.2 < found["SM active"].most <= 1.01
+    means = {mean.name: mean for mean in counter_means(prof.trace)}
+    if not means:
+        assert stderr.count("hardware counters are not recorded") == 1
+        pytest.skip(stderr.strip())
+    assert 0.2 < means["SM active"].most <= 1.01
     work = np.flatnonzero(prof.trace.slices.kind == SliceKind.KERNEL)
     begin, end = prof.trace.slices.start_ns[work[0]], prof.trace.slices.end_ns[work[-1]]
-    active = next(each for each in device_counters(prof.trace) if each.name == "SM active")
+    active = next(curve for curve in device_counters(prof.trace) if curve.name == "SM active")
     busy = active.time_ns[active.values > 50]
     assert begin - 5_000_000 <= busy[0]
     assert busy[-1] <= end + 5_000_000

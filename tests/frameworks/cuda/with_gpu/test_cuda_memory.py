@@ -21,7 +21,7 @@ BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
 
 def test_blocks_totals_and_the_operator_that_asked() -> None:
-    kept = torch.zeros(1 << 20, device="cuda")
+    tensor = torch.zeros(1 << 20, device="cuda")
     torch.cuda.synchronize()
     base = torch.cuda.memory_allocated()
     with profile(activities=BOTH, profile_memory=True) as prof:
@@ -38,7 +38,7 @@ def test_blocks_totals_and_the_operator_that_asked() -> None:
     assert (memory.reserved[on_device] == torch.cuda.memory_reserved()).all()
     slices = [trace.name_of(int(row)) for row in memory.slice[on_device][:1]]
     assert slices == ["aten::empty"]
-    del kept
+    del tensor
 
 
 def test_the_peak_is_that_of_torch() -> None:
@@ -48,15 +48,15 @@ def test_the_peak_is_that_of_torch() -> None:
         b = a @ a
         del a, b
         torch.ones(10, device="cuda")
-    found = memory_peak(prof.trace, "cuda:0")
-    assert found is not None
-    assert found.bytes == torch.cuda.max_memory_allocated()
+    peak = memory_peak(prof.trace, "cuda:0")
+    assert peak is not None
+    assert peak.bytes == torch.cuda.max_memory_allocated()
 
 
 def test_the_table_has_the_bytes_of_cuda() -> None:
     with profile(activities=BOTH, profile_memory=True) as prof:
         torch.ones(1 << 18, device="cuda")
-    (ones,) = [each for each in prof.key_averages() if each.key == "aten::ones"]
+    (ones,) = [average for average in prof.key_averages() if average.key == "aten::ones"]
     assert ones.device_memory_usage == 1 << 20
 
 

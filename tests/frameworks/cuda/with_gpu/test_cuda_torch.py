@@ -124,7 +124,7 @@ def test_launches_have_the_shape_that_torch_writes(
     keys = ("grid", "block", "registers per thread", "shared memory", "stream", "device", "context")
 
     def shapes(args: list[dict[str, Any]]) -> Counter[str]:
-        return Counter(json.dumps([each[key] for key in keys]) for each in args)
+        return Counter(json.dumps([pairs[key] for key in keys]) for pairs in args)
 
     trace = recorded(step).trace
     kernels = np.flatnonzero(trace.slices.kind == SliceKind.KERNEL)
@@ -185,7 +185,7 @@ def test_a_replayed_graph_belongs_to_the_range_that_launched_it() -> None:
     prof = recorded(replay)
     slices = prof.trace.slices
     assert (slices.kind == SliceKind.KERNEL).sum() >= 2
-    (mine,) = [each for each in prof.key_averages() if each.key == "replayed"]
+    (mine,) = [average for average in prof.key_averages() if average.key == "replayed"]
     assert mine.device_time_total * 1000 == pytest.approx(
         slices.duration_ns[slices.kind == SliceKind.KERNEL].sum()
     )
@@ -203,8 +203,8 @@ def test_device_time_rolls_up() -> None:
     prof = recorded(work, with_modules=True)
     slices = prof.trace.slices
     total_us = slices.duration_ns[np.isin(slices.kind, WORK)].sum() / 1000
-    (whole,) = [each for each in prof.key_averages() if each.key == "inference"]
-    (linear,) = [each for each in prof.key_averages() if each.key == "aten::linear"]
+    (whole,) = [average for average in prof.key_averages() if average.key == "inference"]
+    (linear,) = [average for average in prof.key_averages() if average.key == "aten::linear"]
     assert whole.device_time_total == pytest.approx(total_us)
     assert 0 < linear.device_time_total < total_us
     assert any(event.kernels for event in prof.events())

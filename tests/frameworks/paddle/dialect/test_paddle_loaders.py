@@ -92,7 +92,9 @@ def test_a_loader_within_a_data_set_is_waited_for_once() -> None:
 def test_the_loaders_class_is_left_as_it_was() -> None:
     iterator = pytest.importorskip("torch.utils.data.dataloader")._BaseDataLoaderIter
     plain = vars(iterator)["__next__"]
-    first, second = (Profiler(timer_only=each, on_trace_ready=print) for each in (True, True))
+    first, second = (
+        Profiler(timer_only=timer_only, on_trace_ready=print) for timer_only in (True, True)
+    )
     first.start()
     assert vars(iterator)["__next__"] is not plain
     second.start()
@@ -137,7 +139,7 @@ def test_a_loader_that_is_imported_later_is_timed_too() -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def forwarded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What NVIDIA's tools would be told, in the place of the nvtx package's functions."""
     heard: list[str] = []
     tool = Tool(push=heard.append, pop=lambda: heard.append("pop"), mark=heard.append)
@@ -145,7 +147,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return heard
 
 
-def test_emit_nvtx_forwards_steps_and_ranges(told: list[str]) -> None:
+def test_emit_nvtx_forwards_steps_and_ranges(forwarded: list[str]) -> None:
     plain = vars(RecordEvent).get("__enter__")
     with Profiler(emit_nvtx=True, on_trace_ready=lambda _: None) as prof:
         with RecordEvent("block"):
@@ -156,7 +158,7 @@ def test_emit_nvtx_forwards_steps_and_ranges(told: list[str]) -> None:
         event.end()
     with RecordEvent("after"):
         pass
-    assert told == [
+    assert forwarded == [
         *("ProfileStep#0", "block", "pop", "pop"),
         *("ProfileStep#1", "begun", "pop", "pop"),
     ]
@@ -164,16 +166,16 @@ def test_emit_nvtx_forwards_steps_and_ranges(told: list[str]) -> None:
     assert vars(RecordEvent).get("__enter__") is plain
 
 
-def test_emit_nvtx_alone_forwards_ranges_with_timer_only(told: list[str]) -> None:
+def test_emit_nvtx_alone_forwards_ranges_with_timer_only(forwarded: list[str]) -> None:
     with Profiler(emit_nvtx=True, timer_only=True), RecordEvent("block"):
         pass
-    assert told == ["block", "pop"]
+    assert forwarded == ["block", "pop"]
 
 
-def test_without_emit_nvtx_nobody_is_told(told: list[str]) -> None:
+def test_without_emit_nvtx_nobody_is_told(forwarded: list[str]) -> None:
     with Profiler(on_trace_ready=lambda _: None), RecordEvent("block"):
         pass
-    assert told == []
+    assert forwarded == []
 
 
 @pytest.mark.skipif(nvtx.find_tool() is not None, reason="somebody listens here")

@@ -62,9 +62,9 @@ def test_what_is_wrong_in_a_file_is_said_and_left_out(
     profiler = configured(
         tmp_path, targets=3, scheduler=no_such, on_trace_ready={"x": {}}, timer_only="yes"
     )
-    said = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     for name in ("targets", "scheduler", "on_trace_ready", "timer_only"):
-        assert f"Set {name} parameter error, use default parameter instead." in said
+        assert f"Set {name} parameter error, use default parameter instead." in stdout
     assert profiler.scheduler(7) is paddle_profiler.ProfilerState.RECORD
     assert get_profiler(tmp_path / "none.json").timer_only is False
     assert "Use default parameters instead." in capsys.readouterr().out

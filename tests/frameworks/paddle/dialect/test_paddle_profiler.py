@@ -77,7 +77,9 @@ def test_start_opens_step_0_and_each_step_ends_one_and_opens_the_next() -> None:
     prof.step()
     prof.stop()
     assert list(prof.trace.names()) == ["ProfileStep#0", "ProfileStep#1", "ProfileStep#2"]
-    assert {int(each) for each in event_types(prof.trace)} == {int(TracerEventType.ProfileStep)}
+    assert {int(event_type) for event_type in event_types(prof.trace)} == {
+        int(TracerEventType.ProfileStep)
+    }
 
 
 def test_of_a_pair_the_recorded_steps_are_marked() -> None:
@@ -401,8 +403,8 @@ def test_summary_takes_one_view_or_several(capsys: pytest.CaptureFixture[str]) -
 
     prof, _ = run([RETURN])
     prof.summary(views=SummaryView.OverView)
-    assert "Overview Summary" in (one := capsys.readouterr().out)
-    assert "UserDefined Summary" not in one
+    assert "Overview Summary" in (stdout := capsys.readouterr().out)
+    assert "UserDefined Summary" not in stdout
     prof.summary(views=[SummaryView.UDFView, SummaryView.OverView])
     both = capsys.readouterr().out
     assert "Overview Summary" in both

@@ -90,10 +90,10 @@ def test_reads_of_one_step_add_up(timer: BenchmarkTimer) -> None:
 def test_step_info_of_the_profiler_takes_samples_for_the_unit() -> None:
     with Profiler(timer_only=True) as prof:
         assert prof.step_info() == ""
-        for unit, said in ((None, "samples/s"), ("tokens", "tokens/s")):
+        for unit, shown_unit in ((None, "samples/s"), ("tokens", "tokens/s")):
             advance_clock(8 * MS)
             prof.step(num_samples=4)
-            assert prof.step_info(unit) == f" batch_cost: 0.00800 s ips: 500.000 {said}"
+            assert prof.step_info(unit) == f" batch_cost: 0.00800 s ips: 500.000 {shown_unit}"
 
 
 def test_before_the_start_there_is_nothing_to_say() -> None:

@@ -51,8 +51,8 @@ def device_trace(**info: Any) -> Trace:
         Call("lost", 70, 75, "Kernel", track=1, rest=KERNEL, correlation=99),
     ]
     memory = [Bytes(22, 512, "cuda:0"), Bytes(26, 0, "cuda:0"), Bytes(55, -512, "cuda:0")]
-    said = {"wall_offset_ns": 1_700_000_000_000_000_000, **info}
-    return trace_of_calls(calls, memory, pids=["10", "0"], logical_ids=False, **said)
+    header = {"wall_offset_ns": 1_700_000_000_000_000_000, **info}
+    return trace_of_calls(calls, memory, pids=["10", "0"], logical_ids=False, **header)
 
 
 def events(trace: Trace) -> list[tuple[Any, ...]]:
@@ -105,7 +105,7 @@ def test_protobuf_agrees_about_our_file() -> None:
     details = operator.supplements[0].event
     assert list(details.input_shapes.key) == ["X", "Y"]
     assert list(details.input_shapes.lists[1].shapes[0].size) == [3, 4]
-    assert [list(each.dtype) for each in details.dtypes.lists] == [["float32"], ["int64"]]
+    assert [list(values.dtype) for values in details.dtypes.lists] == [["float32"], ["int64"]]
     (call,) = launch.runtime_nodes
     (work,) = call.device_nodes
     assert (work.event.name, work.event.kernel.grid_x, work.event.kernel.occupancy) == (
@@ -135,13 +135,13 @@ def test_a_file_that_protobuf_wrote_is_read() -> None:
     device = file.device.add(id=1, name="H200")
     for field in device.DESCRIPTOR.fields[2:]:
         setattr(device, field.name, field.number)
-    found = paddle_file(file.SerializeToString())
-    assert (found.version, found.span_index, found.damage) == ("1.0.2", 4, "")
-    assert found.captured.slices.start_ns.tolist() == [1000]
-    assert found.captured.memory.address.tolist() == [-8]
-    assert found.memory_before == {"cuda:1": MemoryBefore(20, 30, 40)}
-    assert found.device_properties[0]["name"] == "H200"
-    assert found.device_properties[0]["sharedMemPerBlockOptin"] == 14
+    read_back = paddle_file(file.SerializeToString())
+    assert (read_back.version, read_back.span_index, read_back.damage) == ("1.0.2", 4, "")
+    assert read_back.captured.slices.start_ns.tolist() == [1000]
+    assert read_back.captured.memory.address.tolist() == [-8]
+    assert read_back.memory_before == {"cuda:1": MemoryBefore(20, 30, 40)}
+    assert read_back.device_properties[0]["name"] == "H200"
+    assert read_back.device_properties[0]["sharedMemPerBlockOptin"] == 14
     moved = captured_from_pb(file.SerializeToString(), shift_ns=-1000)
     assert (moved.slices.start_ns.tolist(), moved.memory.time_ns.tolist()) == ([0], [500])
 
@@ -317,8 +317,8 @@ def test_peaks_are_kept_as_told_where_they_are_not_the_most_so_far(tmp_path: Pat
 @pytest.mark.parametrize("peaks", ["ab", [[]], [[1]], [[0, 2**70]], [[0, 1.5]], 3, None, {"0": 1}])
 def test_peaks_that_cannot_be_are_left_out(peaks: object) -> None:
     memory = device_trace().memory
-    said = {"cuda:0": {"peaks_allocated": peaks, "peak_reserved": 2**70}}
-    figures = memory_figures(memory, device_trace().strings, said)
+    before = {"cuda:0": {"peaks_allocated": peaks, "peak_reserved": 2**70}}
+    figures = memory_figures(memory, device_trace().strings, before)
     assert figures["peak_allocated"].tolist() == np.maximum.accumulate(memory.allocated).tolist()
 
 

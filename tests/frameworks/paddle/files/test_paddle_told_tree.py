@@ -41,10 +41,10 @@ def write(path: Path) -> None:
         node = tree.host_nodes.add(id=ids[name], parentid=ids[parent])
         node.event.MergeFrom(event(node.event, name, 1000 + start, 1000 + end))
         if name in MEMORY:
-            told = node.mem_nodes.add().event
-            for field in told.DESCRIPTOR.fields:
-                setattr(told, field.name, "Place(cpu)" if field.name == "place" else 1)
-            told.timestamp_ns = 1000 + MEMORY[name]
+            memory = node.mem_nodes.add().event
+            for field in memory.DESCRIPTOR.fields:
+                setattr(memory, field.name, "Place(cpu)" if field.name == "place" else 1)
+            memory.timestamp_ns = 1000 + MEMORY[name]
     path.write_bytes(file.SerializeToString())
 
 
@@ -54,14 +54,14 @@ def event(made: Any, name: str, start: int, end: int) -> Any:
 
 def told(path: Path) -> dict[str, tuple[str, int]]:
     """Return the parent of each node of a file, and how many memory events it has."""
-    found = {}
+    parent_of = {}
     waiting = list(load_profiler_result(path).get_data().values())
     while waiting:
         node = waiting.pop()
         for child in node.children_node:
-            found[child.name] = node.name, len(child.mem_node)
+            parent_of[child.name] = node.name, len(child.mem_node)
             waiting.append(child)
-    return found
+    return parent_of
 
 
 def test_nodes_keep_their_parents(tmp_path: Path) -> None:

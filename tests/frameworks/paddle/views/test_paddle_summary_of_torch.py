@@ -76,7 +76,7 @@ def test_a_recording_of_torch_is_summed_up() -> None:
     by_name = {row.name: row for row in tables.operators.rows if not row.level}
     assert by_name["aten::linear"].calls == 2
     assert by_name["aten::linear"].flops == 2 * 2 * 2 * 4 * 2
-    averages = {one.key: one.cpu_time_total for one in profiler.key_averages()}
+    averages = {average.key: average.cpu_time_total for average in profiler.key_averages()}
     assert by_name["aten::linear"].cpu_ns == pytest.approx(1000 * averages["aten::linear"])
     assert {"ProfileStep", "Optimization", "Others"} <= {row.name for row in tables.model.rows}
     assert ("my range", 2) in [(row.name, row.calls) for row in tables.user_defined.rows]

@@ -88,11 +88,11 @@ def result() -> Any:
     """A recording short enough for Paddle's JSON to be exact: its times are floats of 32 bits."""
     train()  # the first time, libraries are loaded
     for _ in range(200):
-        found = recorded(train)
-        (root,) = found.get_data().values()
+        profiler = recorded(train)
+        (root,) = profiler.get_data().values()
         times = [(node.start_ns, node.end_ns) for node in root.children_node]
         if max(end for _, end in times) - min(start for start, _ in times) < EXACT_NS:
-            return found
+            return profiler
     pytest.skip("the machine is too busy to run three steps within 16 ms")
 
 
@@ -145,10 +145,10 @@ def test_peaks_are_paddles_where_another_thread_holds_memory(tmp_path: Path) -> 
 
     def hold() -> None:
         paddle.randn([3000])
-        held = paddle.randn([2900])
+        tensor = paddle.randn([2900])
         is_held.set()
         may_end.wait()
-        del held
+        del tensor
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -197,8 +197,8 @@ def test_paddle_loads_every_event_type(tmp_path: Path) -> None:
     types = {node.name: node.type.name for node in root.children_node}
     assert len(types) >= 12
     for name, kind in types.items():
-        known = name.removeprefix("a ")
-        assert kind == ("OperatorInner" if known in UNKNOWN_TO_PADDLE else known)
+        plain_name = name.removeprefix("a ")
+        assert kind == ("OperatorInner" if plain_name in UNKNOWN_TO_PADDLE else plain_name)
 
 
 def same_events(first: Trace, second: Trace) -> None:

@@ -39,7 +39,7 @@ def profiled(**options: Any) -> tuple[Counter[tuple[str, str]], list[int]]:
     profiler = paddle.profiler.Profiler(
         targets=[paddle.profiler.ProfilerTarget.CPU],
         scheduler=(2, 4),
-        on_trace_ready=lambda each: delivered.append(each.step_num),
+        on_trace_ready=lambda profiler: delivered.append(profiler.step_num),
         **options,
     )
     with profiler:

@@ -70,11 +70,11 @@ def test_training_mode_and_gradients_are_told() -> None:
         with paddle.no_grad():
             net(x)
     trace = trace_of(recorder)
-    told = [args_of(trace, row) for row in module_rows(trace)]
-    assert [(each["Training"], each["Grad"]) for each in told] == [(1, 1), (0, 1), (0, 0)]
-    assert {each["Class"] for each in told} == {"Net"}
-    assert {each["Model id"] for each in told} == {id(net)}
-    assert {each["Input dtype"] for each in told} == {"paddle.float32"}
+    args = [args_of(trace, row) for row in module_rows(trace)]
+    assert [(call["Training"], call["Grad"]) for call in args] == [(1, 1), (0, 1), (0, 0)]
+    assert {call["Class"] for call in args} == {"Net"}
+    assert {call["Model id"] for call in args} == {id(net)}
+    assert {call["Input dtype"] for call in args} == {"paddle.float32"}
 
 
 @pytest.mark.parametrize("full_graph", [True, False])
@@ -102,9 +102,9 @@ def test_all_layers_go_by_their_qualified_names() -> None:
     recorder.stop()
     trace = trace_of(recorder)
     assert [trace.name_of(row) for row in module_rows(trace)] == ["Net", "first", "second"]
-    told = [args_of(trace, row) for row in module_rows(trace)]
-    assert told[1] == {"Class": "Linear", "Parameters": 72, "Own parameters": 72}
-    assert told[0]["Parameters"] == 90
+    args = [args_of(trace, row) for row in module_rows(trace)]
+    assert args[1] == {"Class": "Linear", "Parameters": 72, "Own parameters": 72}
+    assert args[0]["Parameters"] == 90
     assert trace.info.sources["paddle layers"] == "calls of paddle.nn.Layer, by qualified name"
     assert "torch modules" not in trace.info.sources
     table = module_table(trace)

@@ -83,9 +83,9 @@ def test_reads_in_worker_processes_are_timed() -> None:
 
 
 def test_the_loaders_classes_are_left_as_they_were(loader: Any) -> None:
-    before = [vars(each)["__next__"] for each in CLASSES]
+    before = [vars(cls)["__next__"] for cls in CLASSES]
     with Profiler(on_trace_ready=lambda _: None) as prof:
-        assert [vars(each)["__next__"] for each in CLASSES] != before
+        assert [vars(cls)["__next__"] for cls in CLASSES] != before
         for _ in loader:
             prof.step(2)
-    assert [vars(each)["__next__"] for each in CLASSES] == before
+    assert [vars(cls)["__next__"] for cls in CLASSES] == before

@@ -40,8 +40,8 @@ class TwoSteps(paddle.optimizer.SGD):  # type: ignore[misc]
 def phases_of(trace: Trace) -> Counter[tuple[str, str]]:
     """Count the ranges of phases by type and name."""
     types = event_types(trace)
-    found = ((TracerEventType(types[row]).name, name) for row, name in enumerate(trace.names()))
-    return Counter(pair for pair in found if pair[0] in PHASES)
+    events = ((TracerEventType(types[row]).name, name) for row, name in enumerate(trace.names()))
+    return Counter(pair for pair in events if pair[0] in PHASES)
 
 
 def patched_attributes() -> dict[str, Any]:

@@ -69,14 +69,14 @@ def launches(call: Callable[[], Any]) -> Counter[str]:
     profiler.prepare()
     profiler.start()
     call()
-    found: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
     result = profiler.stop()  # it owns its nodes
     waiting = list(result.get_data().values())
     while waiting:
         node = waiting.pop()
-        found[node.type.name] += 1
+        calls[node.type.name] += 1
         waiting += node.children_node
-    return Counter({name: found[name] for name in ("StaticKernelLaunch", "DygraphKernelLaunch")})
+    return Counter({name: calls[name] for name in ("StaticKernelLaunch", "DygraphKernelLaunch")})
 
 
 def marked(x: Any) -> Any:
@@ -107,7 +107,7 @@ def test_graphs_are_those_of_a_program_that_nobody_records(shapes: bool) -> None
     for call in (plain := compiled()):
         call()
     expected = [launches(call) for call in plain]
-    assert all(each["StaticKernelLaunch"] for each in expected)
+    assert all(names["StaticKernelLaunch"] for names in expected)
     watched = compiled()
     with paddle_recorded(shapes=shapes) as recorder:
         for call in watched:

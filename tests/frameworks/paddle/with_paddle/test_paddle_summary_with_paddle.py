@@ -108,7 +108,7 @@ class TreeMaker:
 
     def call(self, start: int, end: int) -> Runtime:
         work = [self.work(start) for _ in range(self.random.randint(0, 2))]
-        in_time = sorted(work, key=lambda one: (one.start_ns, -one.end_ns))
+        in_time = sorted(work, key=lambda node: (node.start_ns, -node.end_ns))
         return Runtime("cudaLaunchKernel", start, end, in_time)
 
     def work(self, launched: int) -> Device:
@@ -159,7 +159,7 @@ def test_made_trees_give_the_same_memory_once(seed: int) -> None:
 
 def _all_of(threads: Mapping[int, Sequence[Host]], event_type: str) -> list[Host]:
     tops = [top for events in threads.values() for top in events]
-    return [one for top in tops for one in top.all() if one.type == event_type]
+    return [node for top in tops for node in top.all() if node.type == event_type]
 
 
 class Recorded(SimpleNamespace):

@@ -10,7 +10,6 @@ import inspect
 import json
 import pickle
 import re
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,13 +19,11 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on
 from report_data import PageData
 from stepscope import ProfilerAction, ProfilerActivity, profile, schedule
 from stepscope.frameworks.torch.dialect import legacy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 TORCH = torch.profiler
@@ -36,11 +33,7 @@ one = torch.ones(1)
 both = pytest.mark.parametrize("cls", [profile, TORCH.profile], ids=["ours", "torch's"])
 
 
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Warning: Profiler clears events")  # torch's
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")  # torch's
 
 
 # ---- names and signatures
@@ -72,10 +65,10 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda each: each.__qualname__)
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda member: member.__qualname__)
 def test_whoever_calls_theirs_can_call_ours(ours: Any, theirs: Any) -> None:
     have = inspect.signature(ours).parameters
-    takes_more = any(each.kind is each.VAR_KEYWORD for each in have.values())
+    takes_more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in have.values())
     for name, wanted in inspect.signature(theirs).parameters.items():
         assert name in have or takes_more, f"{name} is missing"
         if name in have:
@@ -86,7 +79,7 @@ def test_whoever_calls_theirs_can_call_ours(ours: Any, theirs: Any) -> None:
 # ---- both worlds of enums
 
 
-@pytest.mark.parametrize("ours", ProfilerAction, ids=lambda each: each.name)
+@pytest.mark.parametrize("ours", ProfilerAction, ids=lambda action: action.name)
 def test_actions_are_equal_in_both_worlds(ours: ProfilerAction) -> None:
     theirs = TORCH.ProfilerAction[ours.name]
     assert ours == theirs
@@ -94,13 +87,13 @@ def test_actions_are_equal_in_both_worlds(ours: ProfilerAction) -> None:
     assert hash(ours) == hash(theirs)
     assert {theirs: 1}[ours] == {ours: 1}[theirs] == 1
     assert ours.value == theirs.value
-    others = [each for each in TORCH.ProfilerAction if each.name != ours.name]
+    others = [action for action in TORCH.ProfilerAction if action.name != ours.name]
     assert not any(ours == other or other == ours for other in others)
     assert ours != ours.name
     assert ours != ours.value
 
 
-@pytest.mark.parametrize("ours", ProfilerActivity, ids=lambda each: each.name)
+@pytest.mark.parametrize("ours", ProfilerActivity, ids=lambda activity: activity.name)
 def test_activities_are_equal_in_both_worlds(ours: ProfilerActivity) -> None:
     theirs = getattr(TORCH.ProfilerActivity, ours.name)
     assert ours == theirs
@@ -211,7 +204,7 @@ def test_results_can_be_pickled(cls: Any) -> None:
         torch.mm(torch.ones(2, 3), torch.ones(3, 4))
     for results in (profiler.events(), profiler.key_averages()):
         copy = pickle.loads(pickle.dumps(results))
-        assert [each.key for each in copy] == [each.key for each in results]
+        assert [row.key for row in copy] == [row.key for row in results]
         assert copy.table() == results.table()
         assert pickle.loads(pickle.dumps(results[0])).cpu_time_total == results[0].cpu_time_total
 

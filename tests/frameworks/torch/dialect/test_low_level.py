@@ -16,23 +16,17 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on, run_python
+from recording import run_python
 from stepscope import ExecutionTraceObserver, ProfilerActivity, profile, record_function, schedule
 from stepscope.frameworks.torch.torch_source import TorchCollector
 from stepscope.torch import LowLevelProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 CPU, CUDA = ProfilerActivity.CPU, ProfilerActivity.CUDA
 one = torch.ones(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def names(profiler: LowLevelProfile) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,19 +12,13 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on
 from stepscope import patch_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the libraries' own
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
 
 
 def ops_in(path: Path) -> list[str]:
@@ -121,7 +114,7 @@ class TestLightning:
         )
         with patch_torch():
             trained(lightning, profiler, tmp_path)
-        assert [type(each).__mro__[1] for each in made] == [stepscope.profile]
+        assert [type(profiler).__mro__[1] for profiler in made] == [stepscope.profile]
         assert made[0].record_shapes is True
 
     def test_without_the_patch_it_is_torchs(self, lightning: Any, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from torch.profiler import profile as held_before
 
 import stepscope
 from command_line import saved_trace, script, stepscope_run
-from recording import nothing_left_on, run_python
+from recording import run_python
 from stepscope import patch_torch, unpatch_torch
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ one = torch.ones(1)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
+def _torch_is_as_before() -> Iterator[None]:
+    yield
     assert not is_patched(), "torch is still patched"
 
 

@@ -14,22 +14,15 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on, parents
+from recording import parents
 from stepscope import ProfilerAction, ProfilerActivity, profile, record_function, schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CPU = ProfilerActivity.CPU
 NONE, WARMUP, RECORD, SAVE, _ = ProfilerAction
 one = torch.ones(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def names(profiler: profile) -> list[str]:

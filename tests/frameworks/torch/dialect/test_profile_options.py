@@ -18,24 +18,16 @@ pytest.importorskip("torch")
 import torch
 
 import stepscope
-from recording import nothing_left_on
 from stepscope import ProfilerActivity, profile
 from stepscope.frameworks.torch.dialect.options import ExperimentalConfig, record_options
 from stepscope.record.options import STACKS, RecordOptions, StackMode
 from stepscope.record.source import known_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CPU, CUDA = ProfilerActivity.CPU, ProfilerActivity.CUDA
 one = torch.ones(1)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def names(profiler: profile) -> list[str]:
@@ -200,8 +192,8 @@ def test_our_config_has_torchs_fields_and_defaults() -> None:
     theirs = torch.profiler._ExperimentalConfig.__init__.__doc__
     assert theirs is not None
     gone = {"profiler_metrics", "profiler_measure_per_kernel"}  # since 2.15
-    for each in dataclasses.fields(ExperimentalConfig):
-        assert f" {each.name}: " in theirs or each.name in gone
+    for field in dataclasses.fields(ExperimentalConfig):
+        assert f" {field.name}: " in theirs or field.name in gone
 
 
 # ---- metadata

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from recording import nothing_left_on
 from stepscope import profile, record_function, schedule, tensorboard_trace_handler
 from stepscope.formats.file_names import file_word
 
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE_NAME = re.compile(r"(?P<worker>.+)\.(?P<time_ns>\d{19})\.pt\.trace\.json(\.gz)?")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_on() -> Iterator[None]:
-    with nothing_left_on():
-        yield
 
 
 def written(folder: Path, **options: Any) -> str:

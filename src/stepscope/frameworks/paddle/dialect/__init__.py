@@ -1,1 +1,1 @@
-"""paddle.profiler's vocabulary over a Session."""
+"""paddle.profiler's API on top of a Session."""

@@ -1,8 +1,8 @@
-"""Types of events as Paddle's: its own where the program has imported it, else ours.
+"""Converts event types to Paddle's own, if the program has imported Paddle.
 
-Paddle's are members of an enum in C++ that equals nothing but itself. So what a node has is made of
-a class derived from Paddle's: it equals Paddle's members and ours, whoever is asked, and Paddle's
-code finds what it keeps under its own members.
+Paddle's types are members of an enum in C++ that equal nothing else. So nodes have members of a
+class derived from Paddle's: they equal Paddle's members and ours, in either order, and work as keys
+in Paddle's code.
 """
 
 from __future__ import annotations

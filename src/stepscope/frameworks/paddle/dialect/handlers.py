@@ -31,8 +31,8 @@ def export_chrome_tracing(
 ) -> Handler:
     """Return a handler that writes each trace into a folder, as JSON for Chrome and Perfetto.
 
-    The files are called WORKER_time_TIME.paddle_trace.json. A worker is named host_HOSTpid_PID
-    unless ``worker_name`` says otherwise; whatever it says, the file is in the folder.
+    Files are called WORKER_time_TIME.paddle_trace.json. WORKER is ``worker_name``, by default
+    host_HOSTpid_PID; characters that would leave the folder are replaced.
     """
     return _exporter(dir_name, worker_name, "json")
 
@@ -40,7 +40,7 @@ def export_chrome_tracing(
 def export_protobuf(dir_name: str | os.PathLike[str], worker_name: str | None = None) -> Handler:
     """Return a handler that writes each trace into a folder, as protobuf for Paddle.
 
-    The files are called WORKER_time_TIME.paddle_trace.pb, as those of ``export_chrome_tracing``.
+    Files are called WORKER_time_TIME.paddle_trace.pb, see ``export_chrome_tracing``.
     """
     return _exporter(dir_name, worker_name, "pb")
 

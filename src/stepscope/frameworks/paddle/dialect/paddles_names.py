@@ -1,4 +1,4 @@
-"""Names of paddle.profiler's modules that are none of ours: they are Paddle's own."""
+"""Looks names that our modules lack up in paddle.profiler's own modules."""
 
 from __future__ import annotations
 

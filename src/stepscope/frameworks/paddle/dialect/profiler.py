@@ -84,9 +84,9 @@ def in_profiler_mode() -> bool:
 class Profiler:
     """Records operators and ranges, and times steps; a context manager, or start() and stop().
 
-    The arguments are paddle.profiler's; ``source_options`` are ours, those that sources have
-    declared, by their names (``sample="1ms"``). Operators are Paddle's and PyTorch's, whichever
-    the program uses; without either, its own ranges are recorded.
+    The arguments are paddle.profiler's. ``source_options`` are Stepscope's own recording options,
+    such as ``sample="1ms"``. Operators are Paddle's or PyTorch's, whichever the program uses;
+    without either, its ranges are recorded.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Profiler:
             _started[id(self)] = weakref.ref(self)
 
     def step(self, num_samples: int | None = None) -> None:
-        """End a step, which processed that many samples, and begin the next."""
+        """End a step that processed so many samples, and begin the next."""
         if num_samples is not None:
             number("num_samples", num_samples, "the number of samples of the step, or None")
         start_ns = self.timer.step(num_samples)
@@ -177,7 +177,7 @@ class Profiler:
             self._nvtx.begin_step(f"{_STEP}{self.step_num}")
 
     def stop(self) -> None:
-        """End the run, deliver what was recorded, and print the step times; twice is harmless."""
+        """End the run, deliver the recording, print the step times; a second call does nothing."""
         costs = self.timer.stop()
         if costs is not None:
             print(costs)
@@ -187,7 +187,7 @@ class Profiler:
             self._let_go()
 
     def step_info(self, unit: str | None = None) -> str:
-        """Return the average costs of the steps since the last call; ``unit`` names a sample."""
+        """Return the average costs of steps since the previous call; ``unit`` names a sample."""
         text_or_none("unit", unit)
         return self.timer.step_info("samples" if unit is None else unit)
 
@@ -218,17 +218,17 @@ class Profiler:
 
     @property
     def current_state(self) -> ProfilerState:
-        """Return what the scheduler says of the current step."""
+        """Return the scheduler's state of the current step."""
         return ProfilerState(self._session.action.value)
 
     @property
     def previous_state(self) -> ProfilerState:
-        """Return what the scheduler said of the step before."""
+        """Return the scheduler's state of the previous step."""
         return ProfilerState(self._previous_action.value)
 
     @property
     def scheduler(self) -> Scheduler:
-        """Return the function that says what to do at each step."""
+        """Return the function from step number to state."""
         return self._session.schedule
 
     @property
@@ -291,7 +291,7 @@ class Profiler:
             export_paddle_pb(trace, path)
 
     def export_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the report of the last finished cycle: one HTML file that opens offline."""
+        """Write the report of the last finished cycle: one HTML file that works offline."""
         from stepscope.report.build import export_html
 
         file_path("path", path)
@@ -316,10 +316,10 @@ class Profiler:
         row_limit: int | None = None,
         self_time: bool = False,
     ) -> None:
-        """Print the tables of the last finished cycle; ``views`` is one of them or several.
+        """Print the tables of the last finished cycle; ``views`` selects one or several.
 
-        Ours are ``row_limit``, the most rows of a table, and ``self_time``, the time of
-        operators without those that they call.
+        Beyond Paddle's options, ``row_limit`` is the maximum number of rows of a table, and
+        ``self_time`` adds the time of operators without the operators that they call.
         """
         if self._session.trace is None:
             warn_user(f"summary() has nothing to show: {self._why_nothing()}")
@@ -352,7 +352,7 @@ class Profiler:
         print(flops_text(self.trace), end="")
 
     def summary_tables(self) -> dict[str, pl.DataFrame]:
-        """Return what summary() prints as tables, by the names of the views."""
+        """Return the tables that summary() prints, by the names of the views."""
         from stepscope.frameworks.paddle.views.summary_tables import summary_tables
 
         return summary_tables(self.trace).to_polars()

@@ -37,7 +37,7 @@ _new_range = record_function.__new__
 class RecordEvent(record_function):
     """A named range of the program: a context manager, a decorator, or begin() and end().
 
-    It may be entered again before it has ended, ended twice, and shared by threads and tasks.
+    It may be entered again before it ends, be ended twice, and be shared by threads and tasks.
     """
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class RecordEvent(record_function):
 
     @property
     def event_type(self) -> Any:
-        """Return what the range is: Paddle's own type, where Paddle is imported."""
+        """Return the type of the range: Paddle's own where Paddle is imported, else ours."""
         return own_of_paddle(_TYPE_OF[self.args])
 
     def __reduce__(self) -> tuple[type[RecordEvent], tuple[str, Any]]:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Trace
 
-__all__ = ["DeviceNode", "HostNode", "MemoryNode", "ProfilerResult", "load_profiler_result"]
-
 _EXPORTS = {"json": export_paddle_json, "pb": export_paddle_pb}
 
 
@@ -40,7 +38,7 @@ class ProfilerResult:
         """Return the root node of every thread, by the thread's id."""
         forest = self._forest
         tracks = forest.thread_tracks.tolist()
-        return {forest.places[track][1]: HostNode(forest, -2 - track) for track in tracks}
+        return {forest.places[track][1]: RootNode(forest, -2 - track) for track in tracks}
 
     def get_extra_info(self) -> dict[str, str]:
         """Return the names of the threads and the load of the machine."""
@@ -65,13 +63,10 @@ class ProfilerResult:
 def load_profiler_result(filename: str | os.PathLike[str]) -> ProfilerResult:
     """Read a result that Paddle or Stepscope wrote, in any format.
 
-    Paddle cannot load many of its own files; this can. What is not a trace raises a
-    ``TraceReadError``; what can be read only in part warns.
+    This also reads files of Paddle's that Paddle itself cannot load. A file that is no trace raises
+    ``TraceReadError``; a file that can be read only in part warns.
     """
     return ProfilerResult(read_trace(filename))
-
-
-_END_OF_TIME = (1 << 64) - 1
 
 
 class _Node:
@@ -133,49 +128,21 @@ class _Event(_Node):
 
 
 class HostNode(_Event):
-    """An event of a thread (a range, an operator or a runtime call), or the root above them."""
+    """An event of a thread: a range, an operator or a runtime call."""
 
     __slots__ = ()
-
-    @property
-    def _is_root(self) -> bool:
-        return self.row < 0
 
     @property
     def _place(self) -> tuple[int, int]:
         return self._forest.places[int(self._forest.trace.slices.track[self.row])]
 
     @property
-    def name(self) -> str:
-        return "root node" if self._is_root else super().name
-
-    @property
-    def type(self) -> Any:
-        """Return Paddle's own type where Paddle is imported, else ours."""
-        return as_paddles(TracerEventType.UserDefined) if self._is_root else super().type
-
-    @property
-    def start_ns(self) -> int:
-        """Return the start in Unix time; 0 for a root."""
-        return 0 if self._is_root else super().start_ns
-
-    @property
-    def end_ns(self) -> int:
-        """Return the end in Unix time; the end of time for a root."""
-        return _END_OF_TIME if self._is_root else super().end_ns
-
-    @property
     def process_id(self) -> int:
-        return 0 if self._is_root else self._place[0]
+        return self._place[0]
 
     @property
     def thread_id(self) -> int:
-        return 0 if self._is_root else self._place[1]
-
-    @property
-    def correlation_id(self) -> int:
-        """Return the number shared by a runtime call and its device work; 0 for other events."""
-        return 0 if self._is_root else super().correlation_id
+        return self._place[1]
 
     @property
     def input_shapes(self) -> dict[str, list[list[int]]]:
@@ -198,7 +165,7 @@ class HostNode(_Event):
 
     @property
     def op_id(self) -> int:
-        return 0 if self._is_root else self._number("Op id")
+        return self._number("Op id")
 
     @property
     def children_node(self) -> list[HostNode]:
@@ -228,6 +195,20 @@ class HostNode(_Event):
             f"start_ns={self.start_ns}, end_ns={self.end_ns}, "
             f"process_id={self.process_id}, thread_id={self.thread_id})"
         )
+
+
+class RootNode(HostNode):
+    """The node above all events of a thread; its row is ``-2 - track``."""
+
+    __slots__ = ()
+
+    name = "root node"
+    start_ns = process_id = thread_id = correlation_id = op_id = 0
+    end_ns = (1 << 64) - 1  # the end of time
+
+    @property
+    def type(self) -> Any:
+        return as_paddles(TracerEventType.UserDefined)
 
 
 def _number_of(key: str) -> Any:

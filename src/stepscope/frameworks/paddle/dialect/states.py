@@ -1,4 +1,4 @@
-"""What paddle.profiler calls the actions of a schedule, and how it makes schedules."""
+"""paddle.profiler's states of a schedule, and its makers of schedules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepscope.record.schedules import steps as steps_of
 
 
 class ProfilerState(NamedAlike):
-    """What the profiler does during one step; equal to paddle.profiler's member of that name."""
+    """The profiler's state during a step; equal to paddle.profiler's member of that name."""
 
     CLOSED = 0
     READY = 1
@@ -32,8 +32,8 @@ def make_scheduler(
 ) -> Scheduler:
     """Return cycles of ``closed`` idle, ``ready`` discarded and ``record`` recorded steps.
 
-    ``repeat`` limits the number of cycles (0: no limit); ``skip_first`` steps pass before the
-    first.
+    ``repeat`` limits the number of cycles (0: no limit). ``skip_first`` steps precede the first
+    cycle.
     """
     closed, ready, record = (
         steps_of("closed", closed),

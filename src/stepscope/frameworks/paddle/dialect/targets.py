@@ -1,4 +1,4 @@
-"""paddle.profiler's targets: which are requested, and which this machine has."""
+"""paddle.profiler's targets, and which of them this machine has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""paddle.profiler's benchmark timer: what a step and the loading of its data cost."""
+"""paddle.profiler's benchmark timer: the cost of steps and of loading their data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what is particular to Paddle's Chrome JSON, from the columns of the Chrome reader.
+"""Converts Paddle's Chrome JSON from the columns of the Chrome reader.
 
 Paddle writes whole microseconds into ``ts`` and the exact times, since the first event, into texts;
 it appends the duration to every name; it makes two threads of one (``11037(Python)`` and

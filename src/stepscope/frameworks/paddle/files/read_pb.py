@@ -1,4 +1,4 @@
-"""Paddle's profiler result files (``.pb``, a protobuf message NodeTreesProto)."""
+"""Reads Paddle's profiler result files (``.pb``, a protobuf message NodeTreesProto)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A Trace as Paddle's Chrome JSON: what ``paddle.profiler`` writes, but valid with any name.
+"""Writes a Trace as Paddle's Chrome JSON.
 
-Where Paddle cuts ``ts`` to whole microseconds, three decimals are kept. Names are escaped.
+Unlike ``paddle.profiler``, this escapes names, and keeps three decimals of the microseconds in
+``ts``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A Trace as Paddle's profiler result (``.pb``), which ``paddle.profiler`` can load.
+"""Writes a Trace as a result file (``.pb``) that ``paddle.profiler`` can load.
 
-Paddle cannot load files with its own event types DygraphKernelLaunch and StaticKernelLaunch. Here
-such an event says its type twice: OperatorInner, which every Paddle knows, and then the true one,
-which overrides it for readers that know it (ours) and is passed over by the others.
+Paddle cannot load files with its own event types DygraphKernelLaunch and StaticKernelLaunch. So
+such an event has two types here: OperatorInner, which every Paddle knows, and then the true one,
+which overrides the first for our reader and is skipped by other readers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Paddle's summary: its views as tables, and as text."""
+"""Paddle's summary: its views as tables and as text."""

@@ -1,4 +1,4 @@
-"""The arguments of a slice as Paddle has them: shapes and types by the inputs' names."""
+"""Converts the inputs of a slice to Paddle's form: shapes and types by name."""
 
 from __future__ import annotations
 

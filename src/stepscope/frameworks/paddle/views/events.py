@@ -1,6 +1,6 @@
-"""Events by name: the Model, Operator, Kernel, Memory Manipulation and UserDefined views.
+"""Sums events by name: the Model, Operator, Kernel, Memory Manipulation and UserDefined views.
 
-Events are summed up in columns. What is left, a few numbers a name, is put in order as rows.
+Sums are computed on columns; only the few numbers of each name become rows.
 """
 
 from __future__ import annotations
@@ -210,12 +210,12 @@ def _spans(
     cpu, gpu = (groups.times(ns[members]) for ns in (slices.duration_ns, device_ns))
     cpu_self = groups.total(slices.self_ns[members])
     gpu_self = groups.total(forest.self_device_ns[members])
-    return Span.each(*cpu, cpu_self), Span.each(*gpu, gpu_self)
+    return Span.of_columns(*cpu, cpu_self), Span.of_columns(*gpu, gpu_self)
 
 
 def _device_spans(duration_ns: Int64, groups: Groups) -> list[Span]:
     times = groups.times(duration_ns)
-    return Span.each(*times, times[0])
+    return Span.of_columns(*times, times[0])
 
 
 def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[EventRow]]:
@@ -269,7 +269,9 @@ def _launched(
     tied = forest.work.take(forest.work.host != NO_ROW)
     work = tied.take(group_of[tied.host] != NO_ROW)
     slices = forest.trace.slices
-    groups = Groups(group_of[work.host] * _HIGH + slices.name[work.rows], _met(forest, work, level))
+    groups = Groups(
+        group_of[work.host] * _HIGH + slices.name[work.rows], _met_at(forest, work, level)
+    )
     spans = _device_spans(slices.duration_ns[work.rows], groups)
     launched: dict[int, list[EventRow]] = {}
     for key, calls, gpu in zip(groups.key.tolist(), groups.calls.tolist(), spans, strict=True):
@@ -279,7 +281,7 @@ def _launched(
     return launched
 
 
-def _met(forest: Forest, work: Work, level: int) -> Int64:
+def _met_at(forest: Forest, work: Work, level: int) -> Int64:
     """Return the order in which Paddle meets work: children of operators are visited by time."""
     if level == 1:
         return work.seen

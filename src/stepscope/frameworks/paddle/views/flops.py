@@ -1,4 +1,4 @@
-"""What follows a summary ``with_flops``: the layers of a pass, their operators, times and flops."""
+"""Writes the layers, operators, times and flops that follow a summary ``with_flops``."""
 
 from __future__ import annotations
 

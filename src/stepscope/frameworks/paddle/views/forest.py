@@ -1,8 +1,7 @@
-"""A Trace as Paddle's result tree: host events, the calls under them, and what those launched.
+"""A Trace as Paddle's result tree: host events, their runtime calls, and launched work.
 
-Paddle keeps a tree of host events for each thread. Calls of the device's runtime hang beside it,
-and work on the device hangs under the call that launched it. Here all of that is columns, each
-computed on first use.
+Paddle keeps a tree of host events for each thread. Runtime calls hang beside it, and device work
+hangs under the call that launched it. Here these are columns, computed on first use.
 """
 
 from __future__ import annotations

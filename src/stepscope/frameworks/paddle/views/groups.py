@@ -1,4 +1,4 @@
-"""Rows in groups: the arithmetic under Paddle's views."""
+"""Groups rows by key, for Paddle's views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Memory view: who asked for memory, and who gave it back."""
+"""The Memory view: allocations and releases by event."""
 
 from __future__ import annotations
 

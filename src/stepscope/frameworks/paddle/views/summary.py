@@ -1,7 +1,7 @@
-"""Paddle's summary of a trace as text: its views and layout, character for character.
+"""Writes the summary of a trace as Paddle prints it, character for character.
 
-Only the notes under the tables are in other words. What can be asked for in addition (self times, a
-limit of rows) changes nothing unless it is asked for.
+Only the notes under the tables are worded differently. Our own options (self times, a limit of
+rows) change nothing unless they are used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Paddle's summary of a trace, view by view, for traces of any framework.
+"""Computes Paddle's summary, view by view, for traces of any framework.
 
-The figures are Paddle's: its types of events, what it merges, and what its ratios are of. Where
-Paddle is wrong they are right: bytes count once, and a trace without a step has ratios of the whole
-recording. Work on a device counts even if its launch is unknown.
+The figures follow Paddle: its event types, what it merges, and what its ratios refer to. Paddle's
+errors are corrected: bytes count once, a trace without steps has ratios of the whole recording, and
+device work counts even if its launch is unknown.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _COMMUNICATION_KERNELS = ("nccl", "xccl")
 
 
 class SortedKeys(NamedAlike):
-    """What the rows of a view are sorted by: the shortest first by Min, else the longest first."""
+    """What the rows of a view are sorted by: ascending for Min, else descending."""
 
     CPUTotal = 0
     CPUAvg = 1

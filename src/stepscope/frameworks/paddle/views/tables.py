@@ -1,6 +1,6 @@
-"""Paddle's views as typed rows with units in their names; each converts to a DataFrame.
+"""Paddle's views as typed rows, with units in their names; each converts to a DataFrame.
 
-A row sums all events of a name or type, so there are few rows, however many events.
+A row sums all events of a name or type, so there are few rows however many events there are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Span(NamedTuple):
     self_ns: int  # without its children
 
     @staticmethod
-    def each(total: Int64, longest: Int64, shortest: Int64, own: Int64) -> list[Span]:
+    def of_columns(total: Int64, longest: Int64, shortest: Int64, own: Int64) -> list[Span]:
         """Return a span per row of parallel columns."""
         columns = (column.tolist() for column in (total, longest, shortest, own))
         return [Span(*numbers) for numbers in zip(*columns, strict=True)]

@@ -1,4 +1,4 @@
-// What all parts of the bridge to torch share: the core, and what each thread has of it.
+// What all parts of the bridge share: the core, and its state of each thread.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -11,27 +11,27 @@
 #include "stepscope/lane.h"
 
 namespace stepscope {
-namespace {  // for the compiler to inline: one file includes this
+namespace {  // internal linkage helps the compiler to inline: only one file includes this
 
 stepscope_core_api core;
 
-// One word in static TLS: a load instead of a call to find it.
+// One word of static TLS: reading it is a load instead of a function call.
 thread_local Lane* my_lane __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// The operators by which torch's own record_function enters and leaves: the scope itself is
-// recorded, they are not.
+// The operators that enter and leave torch's record_function: they are not recorded, as the scope
+// itself is.
 bool is_plumbing(const char* name) {
   return std::strncmp(name, "profiler::_record_function", 26) == 0;
 }
 
-// An object of each thread's own, made when it first asks. Only a word of it is in static TLS: a
-// process has little of that, and where it is used up the bridge cannot be loaded.
+// An object per thread, created on first use. Only one word is in static TLS: a process has little
+// of it, and without any left the bridge cannot be loaded.
 template <typename T>
 class ThreadsOwn {
  public:
-  // Null before it was made, and when the thread is shutting down.
+  // Null before the first use, and while the thread shuts down.
   static T* existing() { return mine_; }
-  // Null when the thread is shutting down.
+  // Null while the thread shuts down.
   static T* get() { return mine_ ? mine_ : make(); }
 
  private:
@@ -41,7 +41,7 @@ class ThreadsOwn {
     ~Owner() { mine_ = nullptr; }
   };
   [[gnu::noinline, gnu::cold]] static T* make() {
-    thread_local Owner owner;  // made once: what a thread has let go does not come back
+    thread_local Owner owner;  // created once per thread, even if the thread has destroyed it
     (void)owner;
     return mine_;
   }
@@ -51,12 +51,12 @@ class ThreadsOwn {
 using MyInputs = ThreadsOwn<Inputs>;
 
 [[gnu::noinline]] void encode_keywords_of(const at::RecordFunction& fn, Inputs& inputs) {
-  const auto keywords = fn.kwinputs();  // a copy
+  const auto keywords = fn.kwinputs();  // returned by value
   if (!keywords.empty()) inputs.encode_keywords(keywords);
 }
 
-// Null when the thread is shutting down. What the dispatcher calls by its own name has no keywords,
-// and to ask for them copies a hash table, 70 ns of an operator.
+// Null while the thread shuts down. Functions that the dispatcher calls by its own name have no
+// keywords; asking for them would copy a hash table, which takes 70 ns per operator.
 const Inputs* encoded_inputs(const at::RecordFunction& fn, bool may_have_keywords = true) {
   Inputs* const inputs = MyInputs::get();
   if (inputs) {

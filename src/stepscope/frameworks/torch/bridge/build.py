@@ -1,4 +1,4 @@
-"""Compiles the torch bridge against the installed torch, once, and keeps it."""
+"""Compiles the bridge against the installed torch, and caches it."""
 
 from __future__ import annotations
 

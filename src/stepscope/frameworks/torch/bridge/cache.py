@@ -1,8 +1,8 @@
-"""Where compiled bridges are stored, and how one is loaded that nobody else has put there.
+"""Stores compiled bridges, and loads them safely.
 
-A library runs in the user's process. So the folder is one that others cannot write to or exchange;
-it is opened once, and what is read, checked and loaded is the same open file. Whatever is wrong
-with a cache, there is a way without it.
+A library runs in the user's process. So others must not be able to write to the folder or replace
+it; it is opened once, and the same open file is checked and loaded. If anything is wrong with a
+cache, recording works without it.
 """
 
 from __future__ import annotations

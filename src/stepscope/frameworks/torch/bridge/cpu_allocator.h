@@ -1,4 +1,4 @@
-// Sits in front of torch's CPU allocator while memory is recorded: all blocks, or a sample of them.
+// Wraps torch's CPU allocator while memory is recorded: all blocks, or a sample of them.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -13,9 +13,8 @@
 namespace stepscope {
 namespace {
 
-// Which blocks are sampled: each byte that is allocated is drawn by lot, on average one in
-// `interval`. So a large block is nearly always sampled, and of many small ones, one that stands
-// for all.
+// Chooses the blocks to sample: on average one allocated byte in `interval` is drawn at random. So
+// large blocks are nearly always sampled, and one of many small blocks represents the others.
 class BlockDraws {
  public:
   static void reset() { interval_.store(kFirstInterval, std::memory_order_relaxed); }
@@ -25,7 +24,7 @@ class BlockDraws {
     return left_ < 0;
   }
 
-  // After one was drawn: how many bytes it stands for. 0: it was not, the thread only began.
+  // The number of bytes that a drawn block represents; 0 if the thread has only just begun.
   int64_t weight_of(size_t bytes) {
     const auto interval = static_cast<double>(interval_.load(std::memory_order_relaxed));
     const bool begins = random_ == 0;
@@ -41,12 +40,12 @@ class BlockDraws {
  private:
   static constexpr int64_t kFirstInterval = int64_t{1} << 20;
   static constexpr int64_t kLastInterval = int64_t{1} << 32;
-  // A program that allocates without using what it gets would otherwise be slowed down.
+  // Otherwise a program that allocates without using its memory would be slowed down.
   static constexpr uint32_t kMany = 256;
   static constexpr std::chrono::milliseconds kSoon{128};
 
   void draw(double interval) {
-    random_ ^= random_ << 13;  // xorshift: the bits need not be good
+    random_ ^= random_ << 13;  // xorshift: high quality is not needed
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
     const double uniform = (static_cast<double>(random_ >> 11) + 1) / 9007199254740993.0;
@@ -73,7 +72,7 @@ class BlockDraws {
 
 thread_local BlockDraws my_draws __attribute__((tls_model("initial-exec")));
 
-// It lasts for the process: a tensor remembers the allocator that it came from.
+// Lives as long as the process: a tensor remembers the allocator that it came from.
 class CpuAllocator final : public c10::Allocator {
  public:
   static constexpr uint8_t kNotesAll = 1;
@@ -91,7 +90,7 @@ class CpuAllocator final : public c10::Allocator {
     inner()->copy_data(to, from, bytes);
   }
 
-  // Record what a mode says from now on; 0: nothing.
+  // Record according to a mode from now on; 0 stops recording.
   void use(uint8_t mode) {
     if (mode & kSamples && !(mode_.load() & kSamples)) BlockDraws::reset();
     mode_.store(mode);
@@ -109,8 +108,8 @@ class CpuAllocator final : public c10::Allocator {
 
   static c10::Allocator* inner() { return inner_.load(std::memory_order_relaxed); }
 
-  // Be told when a block is given back. Only one that is its own context tells then which one it
-  // was.
+  // Replace the deleter to see the release. Only a block that is its own context can be identified
+  // then.
   static bool may_take(c10::DataPtr& data, c10::DeleterFnPtr deleter) {
     return data.get() && data.get() == data.get_context() &&
            (data.get_deleter() == &give_back_any ||
@@ -123,7 +122,7 @@ class CpuAllocator final : public c10::Allocator {
     core.block_sampled(data.get(), weight, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
   }
 
-  // Handed out, or (0 bytes) about to be given back.
+  // A block that was allocated, or (0 bytes) is about to be released.
   static void note(const void* data, size_t bytes) {
     Lane* const lane = my_lane;
     const auto fill = [&](Record& record) {
@@ -139,7 +138,7 @@ class CpuAllocator final : public c10::Allocator {
     inner()->raw_deleter()(data);
   }
 
-  // One that may have been sampled.
+  // A release of a block that may have been sampled.
   static void give_back_any(void* data) {
     if (data && mode_.load(std::memory_order_relaxed) & kSamples) core.sampled_block_released(data);
     if (data && mode_.load(std::memory_order_relaxed) & kNotesAll) note(data, 0);

@@ -1,7 +1,7 @@
-// The bridge to torch's CUDA allocator: every block it hands out and takes back, with its totals.
+// The bridge to torch's CUDA allocator: every allocation and release, with the totals.
 //
-// Compiled on the user's machine like the bridge to torch's operators, where CUDA's headers are at
-// hand. It is loaded once and never unloaded: torch keeps the observer for good.
+// Like the bridge to torch's operators it is compiled on the user's machine, if CUDA's headers are
+// present. It is loaded once and never unloaded, as torch keeps the observer forever.
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include <array>
@@ -28,13 +28,13 @@ struct Totals {
 };
 std::array<Totals, kMostDevices> totals;
 
-// Called by torch under the device's own lock, on the thread that asked for memory.
+// Called by torch under the device's lock, on the allocating thread.
 void on_entry(const Entry& entry) {
   if (users.load(std::memory_order_relaxed) == 0) return;
   const auto device = static_cast<size_t>(entry.device_);
   if (device >= kMostDevices) return;
   Totals& total = totals[device];
-  // Entries tell what was asked for; the allocator hands out, and counts, whole units.
+  // Entries have the requested size; the allocator hands out, and counts, whole units.
   const auto size = static_cast<int64_t>((entry.size_ + kUnit - 1) / kUnit * kUnit);
   int64_t bytes = 0;
   switch (entry.action_) {
@@ -63,21 +63,21 @@ void on_entry(const Entry& entry) {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// 0 when this bridge and the core understand each other.
+// Return 0 if this bridge and the core fit each other.
 EXPORT int stepscope_cuda_bridge_init(const stepscope_core_api* api) {
   if (api->version != STEPSCOPE_CORE_API_VERSION) return 1;
   core = *api;
   return 0;
 }
 
-// What a device has in use as recording begins.
+// Set what a device has in use when recording begins.
 EXPORT void stepscope_cuda_bridge_totals(int device, int64_t allocated, int64_t reserved) {
   if (device < 0 || static_cast<size_t>(device) >= kMostDevices || users.load() > 0) return;
   totals[static_cast<size_t>(device)].allocated = allocated;
   totals[static_cast<size_t>(device)].reserved = reserved;
 }
 
-// Once torch has set CUDA up: the observer is told to the allocators that exist by then.
+// Call this after torch has set CUDA up: the observer is attached to the existing allocators.
 EXPORT void stepscope_cuda_bridge_attach() {
   static std::once_flag attached;
   std::call_once(attached, [] { allocator::attachAllocatorTraceTracker(&on_entry); });

@@ -1,8 +1,8 @@
 """Which releases of torch a compiled bridge serves.
 
-A bridge is compiled with the headers of one minor and serves every minor whose classes look the
-same where the bridge touches them. ``layouts.json`` in ``native/bridges`` has what was compared,
-``tools/torch_layouts.py`` compares it.
+A bridge is compiled with the headers of one minor, and serves every minor whose classes look the
+same where the bridge accesses them. ``tools/torch_layouts.py`` compares them, and writes the result
+to ``layouts.json`` in ``native/bridges``.
 """
 
 from __future__ import annotations

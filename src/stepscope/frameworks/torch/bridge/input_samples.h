@@ -1,8 +1,8 @@
-// The inputs of one operator in many.
+// Samples the inputs of operators.
 //
-// torch boxes the inputs of all operators as soon as some callback asks for them, however seldom
-// that one is called. So the callback that torch draws by lot asks for none: it has the next few
-// operators of its thread looked at, by a callback that is there for them only.
+// torch boxes the inputs of all operators as soon as any callback needs them, however rarely it is
+// called. So the callback that torch draws at random needs none: it installs another callback for
+// the next few operators of its thread.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -15,16 +15,16 @@
 namespace stepscope {
 namespace {
 
-// To come and go costs more than to look: operators are looked at eight in a row. A program that
-// has few is to have some that were looked at, one that has many is not to be slowed down: at first
-// every eighth operator is looked at, later one in 128.
+// Installing the callback costs more than its calls, so eight operators in a row are sampled.
+// Programs with few operators should have some samples, and those with many must not be slowed
+// down: at first one operator in eight is sampled, later one in 128.
 constexpr double kFirstShare = 1.0 / 64;
 constexpr double kShare = 1.0 / 1024;
 constexpr uint32_t kFirstDraws = 64;
 constexpr int kInARow = 8;
 
 std::atomic<uint32_t> drawn{0};
-void (*draw_less)() = nullptr;  // called once the first draws are made
+void (*draw_less)() = nullptr;  // called after the first draws
 
 std::atomic<bool> samples_inputs{false};
 
@@ -32,8 +32,8 @@ thread_local int my_looks_left __attribute__((tls_model("initial-exec"))) = 0;
 
 std::unique_ptr<at::ObserverContext> on_look(const at::RecordFunction& fn);
 
-// The callback that looks, if this thread has it, else 0. torch takes the callbacks of a thread
-// away and puts them back as it evaluates a graph, so nobody but torch knows.
+// The sampling callback of this thread, or 0. torch removes a thread's callbacks and restores them
+// while it evaluates a graph, so only torch knows its state.
 at::CallbackHandle my_look() {
   for (const auto& entry : at::get_record_function_tls_().sorted_tls_callbacks_) {
     if (entry.callback_.start() == &on_look) return entry.handle_;
@@ -41,7 +41,7 @@ at::CallbackHandle my_look() {
   return 0;
 }
 
-// Runs behind the callback that begins the slice, which is this thread's last one then.
+// Runs after the callback that begins the slice, which is the thread's latest slice then.
 std::unique_ptr<at::ObserverContext> on_look(const at::RecordFunction& fn) {
   if (--my_looks_left <= 0) {
     if (const at::CallbackHandle handle = my_look()) at::removeCallback(handle);

@@ -1,4 +1,4 @@
-// The inputs of an operator, encoded as stepscope_input describes.
+// Encodes the inputs of an operator as stepscope_input describes.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -13,22 +13,22 @@
 #include "stepscope/core_api.h"
 
 namespace stepscope {
-namespace {  // for the compiler to inline: one file includes this
+namespace {  // internal linkage helps the compiler to inline: only one file includes this
 
 constexpr uint16_t kNoList = UINT16_MAX;
 
-// A tensor among the inputs, and where it stood. It is there while its operator begins.
+// A tensor among the inputs, and its position. It exists while its operator begins.
 struct InputTensor {
   const at::Tensor* tensor;
   uint16_t position;
-  uint16_t place;  // in a list of tensors; kNoList: it is in none
+  uint16_t place;  // the index in a list of tensors, or kNoList
 };
 
-// In memory that is used again. Lists are looked at where they are: a copy of one counts its
-// references, which makes the processor wait.
+// Reuses its memory. Lists are read in place: a copy would update their reference count, which
+// stalls the processor.
 class Inputs {
  public:
-  // Of an operator that begins; it is known afterwards by its address.
+  // Encode the inputs of an operator that begins; its address identifies it afterwards.
   void encode(const void* its_operator, c10::ArrayRef<const c10::IValue> values) {
     operator_ = its_operator;
     at_ = 0;
@@ -40,7 +40,7 @@ class Inputs {
       ++position_;
     }
   }
-  // Behind the others: values that have names, in the order of those.
+  // Append the inputs that have names, in the order of the names.
   template <typename Keywords>
   void encode_keywords(const Keywords& keywords) {
     const size_t tensors = tensor_count_;
@@ -52,7 +52,7 @@ class Inputs {
       put_text(STEPSCOPE_INPUT_KEYWORD, pair->first);
       put_keyword(pair->second);
     }
-    tensor_count_ = tensors;  // these have no position
+    tensor_count_ = tensors;  // keywords have no position
   }
   const char* data() const { return bytes_.data(); }
   size_t size() const { return at_; }
@@ -60,7 +60,7 @@ class Inputs {
   c10::ArrayRef<InputTensor> tensors() const { return {tensors_.data(), tensor_count_}; }
 
  private:
-  // Where to write so many bytes.
+  // Return space for so many bytes.
   char* room(size_t bytes) {
     if (at_ + bytes > bytes_.size()) bytes_.resize(2 * (at_ + bytes));
     return bytes_.data() + std::exchange(at_, at_ + bytes);
@@ -96,7 +96,7 @@ class Inputs {
     if (tensor_count_ == tensors_.size()) tensors_.resize(2 * tensor_count_);
     tensors_[tensor_count_++] = {&tensor, position_, place_};
     const auto* const impl = tensor.unsafeGetTensorImpl();
-    // A nested tensor has no sizes, and one with symbolic sizes no numbers.
+    // A nested tensor has no sizes, and symbolic sizes are no numbers.
     if (tensor.is_nested() || impl->has_symbolic_sizes_strides() || impl->dim() > 255) {
       return put_mark(STEPSCOPE_INPUT_OTHER);
     }
@@ -110,7 +110,7 @@ class Inputs {
     if (has_strides) write_numbers(to, impl->strides());
   }
 
-  // Texts are kept of keywords only.
+  // Only keywords have texts.
   void put_keyword(const c10::IValue& value) {
     if (value.isString()) return put_text(STEPSCOPE_INPUT_TEXT, value.toStringRef());
     if (!value.isList()) return put_value(value);

@@ -1,7 +1,7 @@
-// Whether this bridge fits the torch that it was loaded into: what it sees of an operator, for
-// Python, which runs it, to compare with what it ran. Nothing of the core is needed for it.
+// Reports what the bridge reads of an operator that Python runs, to check that the bridge fits
+// torch. It needs nothing of the core.
 //
-// Included where EXPORT is known.
+// Included where EXPORT is defined.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -16,10 +16,10 @@
 
 namespace {
 
-// Of each thread: profilers that start at the same time on several threads all look.
+// One per thread: profilers that start on several threads at once all probe.
 struct Probed {
   at::CallbackHandle handle = 0;
-  std::string name;  // of the operator to look at
+  std::string name;  // of the operator to read
   stepscope::Inputs inputs;
   int64_t sequence = -1;
   bool seen = false;
@@ -37,7 +37,7 @@ std::unique_ptr<at::ObserverContext> on_start_probed(const at::RecordFunction& f
 
 }  // namespace
 
-// Look at the next operator of that name on the calling thread.
+// Read the next operator of this name on the calling thread.
 EXPORT void stepscope_bridge_probe_start(const char* name) {
   probed = std::make_unique<Probed>();
   probed->name = name;
@@ -45,8 +45,8 @@ EXPORT void stepscope_bridge_probe_start(const char* name) {
   probed->handle = at::addThreadLocalCallback(callback);
 }
 
-// What was seen of it: its sequence number and its inputs, encoded. Their size is returned, -1 when
-// it was not seen.
+// Return the size of the encoded inputs, and write them with the sequence number; -1 if no such
+// operator ran.
 EXPORT int64_t stepscope_bridge_probe_stop(int64_t* sequence, char* inputs, int64_t room) {
   const std::unique_ptr<Probed> found = std::move(probed);
   if (!found) return -1;

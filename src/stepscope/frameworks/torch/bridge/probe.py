@@ -1,8 +1,8 @@
-"""Checks that a bridge fits the torch that it is loaded into, by running known operators.
+"""Checks that a bridge fits the torch that loads it, by running known operators.
 
 A bridge reads torch's objects at the offsets of the headers that it was compiled with. With another
-torch it would read something else, or crash; so it first reports what it reads of two operators,
-in a separate process if it might crash.
+torch it would misread them, or crash; so it first reports what it reads of two operators, in
+another process if it might crash.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Which operator runs, for whoever asks in the middle of it.
+// Tells which operator runs, for code that is called in the middle of it.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -9,9 +9,9 @@
 #include "bridge_state.h"
 
 namespace stepscope {
-namespace {  // for the compiler to inline: one file includes this
+namespace {  // internal linkage helps the compiler to inline: only one file includes this
 
-// Names of operators last; those of other functions are kept by torch while they run.
+// Names of operators are permanent; torch keeps other names only while their functions run.
 struct Running {
   static constexpr int kMost = 32;
   const char* names[kMost];
@@ -32,14 +32,14 @@ void on_named_end(const at::RecordFunction&, at::ObserverContext*) {
   if (running && running->depth > 0) --running->depth;
 }
 
-// As long as torch calls it, names are kept.
+// Names are kept while this callback is registered.
 at::RecordFunctionCallback naming_callback() {
   auto callback = at::RecordFunctionCallback(&on_name, &on_named_end);
   callback.scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION});
   return callback;
 }
 
-// The innermost that the calling thread runs and that began since; null for none.
+// The innermost operator that the calling thread runs and that began since; null for none.
 const char* running_operator() {
   const Running* const running = MyRunning::existing();
   const int innermost = running ? std::min(running->depth, Running::kMost) - 1 : -1;

@@ -1,7 +1,7 @@
-// Where in a TorchScript program an operator was called: frames of its source, and its modules.
+// Finds where in a TorchScript program an operator was called: frames of its source, and modules.
 //
-// As torch.profiler tells them. What is needed of torch's own functions is declared here: the
-// headers that bridges are compiled with ahead of time do not have it. Each may be missing.
+// The result is that of torch.profiler. The required functions of torch are declared here, as the
+// headers for ahead-of-time builds lack them. Each may be missing.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -19,8 +19,8 @@
 
 namespace torch::jit {
 
-// Of the layout that torch's has in 2.13, as far as destroying one needs it: a range of source
-// begins with the pointer to it, and ends with plain numbers.
+// Has torch 2.13's layout as far as its destructor needs it: a range of source begins with the
+// pointer to it and ends with plain numbers.
 struct StackEntry {
   std::string filename;
   std::shared_ptr<void> source;
@@ -46,9 +46,9 @@ __attribute__((weak)) std::vector<FileLineFunc> prepareCallstack(
 namespace stepscope {
 namespace {
 
-constexpr uint16_t kScript = UINT16_MAX - 1;  // as a position: texts are in place of addresses
+constexpr uint16_t kScript = UINT16_MAX - 1;  // as a position: texts replace addresses
 
-// Texts by number, from 1; few, and kept for good.
+// Texts by number, from 1; few, and never freed.
 std::mutex texts_mutex;
 std::unordered_map<std::string, uint64_t>& text_numbers() {
   static auto* const all = new std::unordered_map<std::string, uint64_t>;
@@ -67,9 +67,9 @@ uint64_t number_of(const std::string& text) {
   return found->second;
 }
 
-// Whether entries are laid out as declared above: a string knows where it is.
+// Check that entries have the layout declared above: a string contains its own address.
 bool are_as_declared(const std::vector<torch::jit::StackEntry>& entries) {
-  const auto* const ends = reinterpret_cast<const char* const*>(&entries);  // first, behind last
+  const auto* const ends = reinterpret_cast<const char* const*>(&entries);  // begin and end
   if ((ends[1] - ends[0]) % static_cast<ptrdiff_t>(sizeof(torch::jit::StackEntry))) return false;
   for (const auto& entry : entries) {
     const std::string& name = entry.filename;
@@ -80,7 +80,7 @@ bool are_as_declared(const std::vector<torch::jit::StackEntry>& entries) {
   return true;
 }
 
-// The frames, the innermost first, a line each.
+// The frames, one per line, the innermost first.
 std::string script_frames() {
   using torch::profiler::impl::prepareCallstack;
   static std::atomic<bool> can_be_read{true};
@@ -89,7 +89,7 @@ std::string script_frames() {
   if (entries.empty()) return {};
   if (!are_as_declared(entries)) {
     can_be_read = false;
-    new std::vector<torch::jit::StackEntry>(std::move(entries));  // not ours to destroy
+    new std::vector<torch::jit::StackEntry>(std::move(entries));  // we cannot destroy it
     return {};
   }
   std::string text;

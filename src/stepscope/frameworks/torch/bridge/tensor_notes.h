@@ -1,7 +1,7 @@
-// Which tensors operators were called with: where they and their storages stand.
+// Notes which tensors operators were called with: the addresses of tensors and storages.
 //
-// Kept here and not by the core, which interns inputs: addresses are hardly ever the same twice.
-// The objects of noted tensors are kept, without what they hold: an address stands for one tensor.
+// The notes are not in the core, which interns inputs, as addresses are rarely the same twice.
+// Noted tensor objects are kept alive without their data, so that an address identifies one tensor.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -24,14 +24,14 @@
 namespace stepscope {
 namespace {
 
-// As frameworks/torch/tensor_notes.py reads it.
+// frameworks/torch/tensor_notes.py reads this layout.
 struct TensorNote {
   uint64_t start_ticks;  // of the operator's slice
   uint64_t impl;
-  uint64_t storage;  // where its data begins
-  uint32_t thread;   // torch's own number of it
+  uint64_t storage;  // the address of its data
+  uint32_t thread;   // torch's number of the thread
   uint16_t position;
-  uint16_t place;  // in a list of tensors; kNoList: it is in none
+  uint16_t place;  // the index in a list of tensors, or kNoList
   uint8_t device_type;
   int8_t device_index;
   uint8_t type;
@@ -41,19 +41,19 @@ static_assert(sizeof(TensorNote) == 40, "Python knows its layout");
 
 constexpr uint16_t kFunctionId = UINT16_MAX;  // as a position: a note of note_function()
 
-// What is wanted of an operator beyond its slice: mostly nothing, and one word tells.
+// What is needed of an operator beyond its slice, usually nothing; a single word to test.
 enum Note : int {
   kTensorsOf = 1,
   kScriptFrames = 2,
   kScriptModules = 4,
-  kNumbered = 8,  // not wanted but seen: the last function that began was numbered for an observer
+  kNumbered = 8,  // a state, not a need: the last function that began has an observer's number
 };
 std::atomic<int> notes_wanted{0};
 
 using HeldTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-// What a thread noted: in pages of our own, which come in by the block. A page fault costs more
-// than a note, and in the program's heap they would take the room that its next tensors need.
+// The notes of a thread, in our own pages, which are mapped in large blocks. A page fault costs
+// more than a note, and notes in the program's heap would take the space of its next tensors.
 class Notes {
  public:
   Notes() = default;
@@ -70,7 +70,8 @@ class Notes {
     *next_++ = note;
   }
 
-  // Most operators get tensors that an earlier one had: to hold those again would count references.
+  // Most operators get tensors that an earlier one had: keeping those again would update reference
+  // counts.
   void hold(const at::Tensor& tensor) {
     const auto* const impl = tensor.unsafeGetTensorImpl();
     constexpr unsigned kBits = 9;
@@ -110,8 +111,8 @@ class Notes {
   std::array<const c10::TensorImpl*, 512> held_lately_{};
 };
 
-// Only the thread itself adds to its notes, and takes no lock for it, which would cost more than
-// the notes. Whoever wants to read them takes them away, and pays for the ordering.
+// Only the thread itself adds to its notes, without a lock, which would cost more than the notes.
+// The reader takes all notes away, and pays for the ordering.
 struct ThreadNotes {
   std::atomic<bool> in_use{false};
   std::atomic<Notes*> notes{new Notes};
@@ -125,11 +126,11 @@ struct ThreadNotes {
 struct AllNotes {
   std::mutex mutex;
   std::vector<std::shared_ptr<ThreadNotes>> threads;
-  std::vector<std::unique_ptr<Notes>> taken;  // kept until somebody has them forgotten
+  std::vector<std::unique_ptr<Notes>> taken;  // kept until Python asks to forget them
 };
-AllNotes* all_notes = new AllNotes;  // for good: threads may outlive what is destroyed at the end
+AllNotes* all_notes = new AllNotes;  // never destroyed: threads may outlive static objects
 
-// A thread's own; null before its first note, and when it is shutting down.
+// The notes of the calling thread; null before its first note and while it shuts down.
 thread_local ThreadNotes* my_notes __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local bool my_notes_ended __attribute__((tls_model("initial-exec"))) = false;
 
@@ -150,8 +151,8 @@ struct NotesOwner {
   my_notes = owner.notes.get();
 }
 
-// The calling thread's notes, which nobody reads while this lives. See Inside, in the core, for
-// why it is enough that whoever takes them away makes every thread pass a barrier.
+// The calling thread's notes; nobody reads them while this lives. Inside, in the core, explains why
+// it suffices that the reader makes every thread pass a barrier.
 class MyNotes {
  public:
   MyNotes() {
@@ -176,9 +177,9 @@ class MyNotes {
   Notes* notes_ = nullptr;
 };
 
-// Of an operator whose inputs were just encoded: they are not looked through once more.
+// Note the operator whose inputs were just encoded, without reading them again.
 [[gnu::noinline]] void note_tensors(const at::RecordFunction& fn, const OpenSlice& slice) {
-  // Whoever was asked for the stack may have run an operator in between.
+  // Reading the stack may have run another operator.
   const Inputs* const inputs = MyInputs::existing();
   if (!inputs || !inputs->are_of(&fn)) return;
   const MyNotes to;
@@ -189,7 +190,7 @@ class MyNotes {
   for (const auto& [tensor, position, place] : inputs->tensors()) {
     const auto* const impl = tensor->unsafeGetTensorImpl();
     note.impl = reinterpret_cast<uintptr_t>(impl);
-    const c10::Storage& storage = impl->unsafe_storage();  // of none that has one: null
+    const c10::Storage& storage = impl->unsafe_storage();  // null without a storage
     note.storage = storage.unsafeGetStorageImpl() ? reinterpret_cast<uintptr_t>(storage.data()) : 0;
     note.position = position;
     note.place = place;
@@ -203,7 +204,7 @@ class MyNotes {
   }
 }
 
-// The number by which torch's observers know this call of a function.
+// The number by which torch's observers identify this call of a function.
 [[gnu::noinline, gnu::cold]] void note_function(const at::RecordFunction& fn,
                                                 const OpenSlice& slice) {
   const MyNotes to;
@@ -216,7 +217,7 @@ class MyNotes {
   to->add(note);
 }
 
-// Take away what each thread has noted so far. The mutex is held.
+// Take away each thread's notes. The caller holds the mutex.
 void take_notes() {
   auto& threads = all_notes->threads;
   if (threads.empty()) return;
@@ -225,7 +226,7 @@ void take_notes() {
   std::vector<std::unique_ptr<Notes>> taken;
   taken.reserve(threads.size());
   for (const auto& each : threads) taken.emplace_back(each->notes.exchange(new Notes));
-  core.order_with_others();  // a thread that begins to add from here on sees the new ones
+  core.order_with_others();  // threads that add notes from here on see the new ones
   for (const auto& each : threads) {
     while (each->in_use.load(std::memory_order_acquire)) std::this_thread::yield();
   }
@@ -235,7 +236,7 @@ void take_notes() {
   threads.erase(ended, threads.end());
 }
 
-// All that is kept, as it is now.
+// All notes that are kept now.
 std::vector<TensorNote> tensor_notes() {
   const std::lock_guard<std::mutex> lock(all_notes->mutex);
   take_notes();
@@ -245,14 +246,13 @@ std::vector<TensorNote> tensor_notes() {
 }
 
 void forget_tensors() {
-  std::vector<std::unique_ptr<Notes>> forgotten;  // goes when the lock is released
+  std::vector<std::unique_ptr<Notes>> forgotten;  // destroyed after the lock is released
   const std::lock_guard<std::mutex> lock(all_notes->mutex);
   take_notes();
   forgotten.swap(all_notes->taken);
 }
 
-// In the child of a fork. What other threads had may have been caught in the middle of a change: it
-// is left where it is.
+// In a forked child. Notes of other threads may be half-written: they are left alone.
 void leave_notes_of_parent() {
   all_notes = new AllNotes;
   my_notes = nullptr;

@@ -1,5 +1,5 @@
-// The torch bridge: every operator, backward function and user scope of every thread, handed to the
-// core. Compiled on the user's machine against the installed torch; no Python.
+// The torch bridge: hands every operator, backward function and user scope of every thread to the
+// core. It is compiled on the user's machine against the installed torch, and contains no Python.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
@@ -44,7 +44,7 @@ using stepscope::TextPrint;
 
 // torch keeps one of these with each running function. It lives in the word that the core's slice
 // reserves for it, so that starting an operator allocates nothing. It has no state: torch may
-// destroy one (which does nothing) long after its function ended and the slice serves another.
+// destroy one (which does nothing) long after its function ended and the slice was reused.
 struct Context final : at::ObserverContext {
   static void* operator new(size_t, void* place) noexcept { return place; }
   static void operator delete(void*) noexcept {}
@@ -61,8 +61,8 @@ const char* overload_of(const Function&, long) {
   return "";
 }
 
-// What overload_of() returns for a function that was given by a mere string: always the same
-// pointer, or null where that cannot be told. An operator's name lasts, such a string does not.
+// What overload_of() returns for a function that was given as a plain string: always the same
+// pointer, or null if that is unknown. An operator's name is permanent, such a string is not.
 const char* const overload_of_strings = [] {
   const auto overload_in = [](const char* name) {
     at::RecordFunction fn(at::RecordScope::FUNCTION);
@@ -100,8 +100,8 @@ void describe_name(const at::RecordFunction& fn, stepscope_begin& what) {
   return core.label(&lane, &what);
 }
 
-// Of a name that is not known to last at its address. A quarter of the functions of a training step
-// have one that was made for the call, and the core is far away: it is asked for new ones only.
+// For a name whose address may be reused. A quarter of the functions of a training step have such
+// names, and calling the core is slow: it is called for new names only.
 [[gnu::noinline]] uint32_t label_of(Lane& lane, const at::RecordFunction& fn, const char* name) {
   const bool passes =
       fn.scope() != at::RecordScope::FUNCTION || kind_of_name(&fn) == STEPSCOPE_NAME_PASSES;
@@ -120,12 +120,12 @@ Kind kind_of(const at::RecordFunction& fn) {
 
 [[gnu::always_inline]] inline void describe(const at::RecordFunction& fn, SliceFacts& facts) {
   facts.sequence = fn.seqNr();
-  // As torch.profiler has it: without a sequence number there is no forward operator to tie to.
+  // As in torch.profiler, nothing links to a forward operator without a sequence number.
   facts.forward_thread = facts.sequence < 0 ? 0 : static_cast<uint32_t>(fn.forwardThreadId());
   facts.kind = kind_of(fn);
   facts.flags = fn.scope() == at::RecordScope::BACKWARD_FUNCTION ? stepscope::kBackward : 0;
   if (facts.kind == Kind::kRange && fn.isAsync()) {
-    facts.flags |= stepscope::kAsync;  // a collective, which others end
+    facts.flags |= stepscope::kAsync;  // a collective, which another thread ends
   }
 }
 
@@ -154,7 +154,7 @@ template <bool kWithInputs>
     stepscope::note_script(fn, slice, wanted);
   }
   if (fn.handle()) {
-    note_function(fn, slice);  // some observer has functions numbered
+    note_function(fn, slice);  // an observer has functions numbered
     if (!(wanted & stepscope::kNumbered)) stepscope::notes_wanted |= stepscope::kNumbered;
   } else if (wanted & stepscope::kNumbered) {
     stepscope::notes_wanted &= ~stepscope::kNumbered;
@@ -175,7 +175,7 @@ template <bool kWithInputs>
       facts.label = lasting.address == name ? lasting.label : label_of(*lane, fn, name);
       facts.stack = stack;
       if (inputs && inputs->size()) facts.detail = detail_of(*lane, *inputs);
-      describe(fn, facts);  // after the calls: the compiler need not keep it across them
+      describe(fn, facts);  // after the calls, so that the compiler need not preserve it
       if (facts.detail && facts.kind != Kind::kOperator) facts.flags |= stepscope::kHasInputs;
       return facts.label != stepscope::kIgnoredLabel;
     });
@@ -198,7 +198,7 @@ template <bool kWithInputs>
 std::unique_ptr<at::ObserverContext> on_start_empty(const at::RecordFunction&) { return nullptr; }
 void on_end_empty(const at::RecordFunction&, at::ObserverContext*) {}
 
-// A library of operators may be taken out again while the program runs.
+// Libraries of operators may be removed while the program runs.
 struct OperatorListener final : c10::OpRegistrationListener {
   void onOperatorRegistered(const c10::OperatorHandle&) override {}
   void onOperatorDeregistered(const c10::OperatorHandle&) override { core.names_changed(); }
@@ -217,7 +217,7 @@ void name_types() {
   }
 }
 
-// What a session wants to know beyond names and times; as in frameworks/torch/operators.py.
+// What a session wants beyond names and times; as in frameworks/torch/operators.py.
 enum Wish : int {
   kInputs = 1,
   kMemory = 2,
@@ -228,7 +228,7 @@ enum Wish : int {
   kModulesOfScripts = 64,
 };
 
-// Several sessions may record at once, each with its own wishes: torch is asked for what any wants.
+// Several sessions may record at once, each with its own wishes: torch is asked for their union.
 std::mutex mutex;
 struct {
   int operators = 0;
@@ -242,9 +242,9 @@ struct {
   int names = 0;
 } users;
 
-// A callback of torch's, there while it is wanted.
+// A callback of torch's, registered while it is wanted.
 struct Callback {
-  at::CallbackHandle handle = 0;  // 0: none
+  at::CallbackHandle handle = 0;  // 0: not registered
 
   void remove() {
     if (handle) at::removeCallback(std::exchange(handle, 0));
@@ -291,7 +291,7 @@ void draw_inputs_less() {
 
 void change_wishes(int by, int wishes) {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (by < 0 && users.operators == 0) return;  // a fork came between
+  if (by < 0 && users.operators == 0) return;  // the process was forked in between
   users.operators += by;
   if (wishes & kInputs) users.inputs += by;
   if (wishes & kMemory) users.memory += by;
@@ -316,7 +316,7 @@ double ns_each(int rounds) {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// 0 when this bridge and the core understand each other.
+// Return 0 if this bridge and the core fit each other.
 EXPORT int stepscope_bridge_init(const stepscope_core_api* api) {
   if (api->version != STEPSCOPE_CORE_API_VERSION) return 1;
   core = *api;
@@ -326,15 +326,15 @@ EXPORT int stepscope_bridge_init(const stepscope_core_api* api) {
   return 0;
 }
 
-// Wishes are those of enum Wish.
+// The wishes are those of enum Wish.
 EXPORT void stepscope_bridge_start(int wishes) { change_wishes(1, wishes); }
 
 EXPORT void stepscope_bridge_stop(int wishes) { change_wishes(-1, wishes); }
 
-// Keep the names of running operators, until it is called as often with false.
+// Keep the names of running operators until this is called as often with false.
 EXPORT void stepscope_bridge_name_operators(bool on) {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (!on && users.names == 0) return;  // a fork came between
+  if (!on && users.names == 0) return;  // the process was forked in between
   users.names += on ? 1 : -1;
   if (!users.names) naming.remove();
   if (!users.names || naming.handle) return;
@@ -344,11 +344,11 @@ EXPORT void stepscope_bridge_name_operators(bool on) {
 // The innermost operator that the calling thread runs and that began since; null for none.
 EXPORT const char* stepscope_bridge_operator() { return stepscope::running_operator(); }
 
-// After a fork the child records nothing until it asks to. torch's callback stays where it is: to
-// take it away needs a lock of torch's, which a thread may have held that does not exist here. It
-// does nothing while nothing records, and is used again or removed when the child itself records.
+// A forked child records nothing until it starts a recording. torch's callback stays registered:
+// removing it needs a lock of torch's, which a thread that does not exist here may hold. It does
+// nothing while nothing records, and is reused or removed when the child itself records.
 EXPORT void stepscope_bridge_reset() {
-  new (&mutex) std::mutex;  // it may have been held by such a thread, too
+  new (&mutex) std::mutex;  // such a thread may hold it, too
   new (&stepscope::texts_mutex) std::mutex;
   stepscope::leave_notes_of_parent();
   users = {};
@@ -357,8 +357,8 @@ EXPORT void stepscope_bridge_reset() {
   cpu_allocator().use(0);
 }
 
-// How many tensors were noted, and the notes themselves where there is room for all. They are kept
-// until somebody has them forgotten.
+// Return the number of noted tensors, and copy the notes if there is room for all. They are kept
+// until stepscope_bridge_forget_tensors().
 EXPORT int64_t stepscope_bridge_tensors(stepscope::TensorNote* notes, int64_t room) {
   const std::vector<stepscope::TensorNote> found = stepscope::tensor_notes();
   const auto count = static_cast<int64_t>(found.size());
@@ -372,8 +372,8 @@ EXPORT const char* stepscope_bridge_text(uint64_t number) {
 
 EXPORT void stepscope_bridge_forget_tensors() { stepscope::forget_tensors(); }
 
-// Whether others than us are told of the calling thread's functions: a profiler of torch's own, or
-// an observer that has them numbered.
+// Whether other observers see the calling thread's functions: a profiler of torch's own, or an
+// observer that has them numbered.
 EXPORT bool stepscope_bridge_others_listen() {
   for (const auto& entry : at::get_record_function_tls_().sorted_tls_callbacks_) {
     if (entry.callback_.start() != &stepscope::on_look) return true;
@@ -381,13 +381,13 @@ EXPORT bool stepscope_bridge_others_listen() {
   return stepscope::notes_wanted.load(std::memory_order_relaxed) & stepscope::kNumbered;
 }
 
-// What torch itself charges for any observer: the floor that benchmarks compare with.
+// torch's own cost of any observer: the lower bound that benchmarks compare with.
 EXPORT void stepscope_bridge_start_empty() {
   empty_handle = at::addGlobalCallback(at::RecordFunctionCallback(&on_start_empty, &on_end_empty));
 }
 EXPORT void stepscope_bridge_stop_empty() { at::removeCallback(empty_handle); }
 
-// The cost of one recorded function in ns; call it between start and stop.
+// Return the cost of one recorded function in ns; call it between start and stop.
 EXPORT double stepscope_bridge_overhead_ns(int rounds) { return ns_each(rounds); }
 
 #include "probe.h"

@@ -1,1 +1,1 @@
-"""torch.profiler's vocabulary over a Session."""
+"""torch.profiler's API on top of a Session."""

@@ -1,4 +1,4 @@
-"""torch.profiler's activities: which are requested, and which this machine has."""
+"""torch.profiler's activities, and which of them this machine has."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class ProfilerActivity(Enum):
     """A group of things to record; equal to torch.profiler's member of that name.
 
-    ``ours == theirs`` and ``theirs in {ours}`` hold. torch's enum is implemented in C++ and answers
-    ``theirs == ours`` itself, with False.
+    ``ours == theirs`` and ``theirs in {ours}`` are true. ``theirs == ours`` is false, as torch's
+    enum is implemented in C++ and answers itself.
     """
 
     CPU = 0
@@ -51,7 +51,7 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def kineto_available() -> bool:
-    """Return True: what torch.profiler needs Kineto for, Stepscope does itself."""
+    """Return True: Stepscope does itself what torch.profiler needs Kineto for."""
     return True
 
 

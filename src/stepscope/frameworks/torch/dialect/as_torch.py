@@ -1,4 +1,4 @@
-"""A recording in torch.profiler's own words, where a program asks for them."""
+"""Converts a recording to torch.profiler's form, and writes files."""
 
 from __future__ import annotations
 

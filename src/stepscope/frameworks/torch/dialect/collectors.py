@@ -1,4 +1,4 @@
-"""torch 2.15's settings of its collectors, accepted whatever torch is installed."""
+"""torch 2.15's settings of its collectors, accepted with any release of torch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class CuspyConfig:
     """torch's settings of its newer collector of device work.
 
-    Stepscope has a collector of its own, for which synchronisations are always recorded; what else
-    is switched on here is named in a warning.
+    Stepscope has its own collector, which always records synchronisations; a warning names the
+    other settings that are switched on here.
     """
 
     enable_cuda_sync_events: bool = False
@@ -37,7 +37,7 @@ class PerformanceMetricsConfig:
 
 @dataclass(frozen=True)
 class ProfilerActivityConfig:
-    """Which kinds of events of a group are recorded, and how; None: all of them."""
+    """Which kinds of events of a group are recorded, and how; None for all of them."""
 
     activity_types: Iterable[str] | None = None
     profiler_configs: Sequence[Any] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The columns behind the elements of a result list, derived once per trace."""
+"""The columns behind the elements of a result list, computed once per trace."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class EventColumns:
         return with_memory(tree) if self._folds else tree
 
     @cached_property
-    def each(self) -> Averages:
+    def rows(self) -> Averages:
         """The measures of every event."""
         return single_events(self.tree, with_flops=self._with_flops)
 
@@ -126,7 +126,7 @@ class EventColumns:
         """Return every event with the keys to group by; ``None`` frames means whole stacks."""
         by_stack = stack_frames is None or stack_frames > 0
         return replace(
-            self.each,
+            self.rows,
             input_shapes=shape_labels(self.tree) if shapes else None,
             overload_name=overload_labels(self.tree) if overloads and self.overloads else None,
             stack=self._stack_labels(stack_frames) if by_stack else None,

@@ -188,7 +188,7 @@ class _Results(MadeWhenTouched[_Item]):
 
 
 class EventList(_Results[FunctionEvent]):
-    """Every event of a trace, by start, the longer first."""
+    """The events of a trace by start; of two with the same start, the longer comes first."""
 
     def __init__(
         self,
@@ -238,10 +238,10 @@ class EventList(_Results[FunctionEvent]):
         *,
         group_by_input_shape: bool = False,
     ) -> AverageList:
-        """Sum the events by name, and by shapes, overload or the innermost frames where asked.
+        """Sum the events by name, and on request by shapes, overload or innermost frames.
 
-        ``group_by_stack_n`` is how many frames of the Python stack tell events apart. Calls of
-        Python functions count where they are asked for.
+        ``group_by_stack_n`` is the number of Python frames to group by. Calls of Python functions
+        are included only on request.
         """
         frames = whole("group_by_stack_n", group_by_stack_n, "0 for none")
         shapes = flag("group_by_input_shape", group_by_input_shapes or group_by_input_shape)
@@ -267,7 +267,7 @@ class EventList(_Results[FunctionEvent]):
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total"]
 
     def warn_of_missing(self, *, shapes: bool, frames: int) -> None:
-        """Say that events cannot be told apart by what was not recorded."""
+        """Warn if events were to be grouped by what was not recorded."""
         if not len(self):
             return
         if shapes and not set(shape_labels(self._columns.tree).texts) - {"", "[]"}:
@@ -283,7 +283,7 @@ class EventList(_Results[FunctionEvent]):
 
     @property
     def _all_rows(self) -> Averages:
-        return self._columns.each
+        return self._columns.rows
 
     def _table_rows(self) -> Averages:
         rows = self._columns.keyed(shapes=True, overloads=True, stack_frames=None)
@@ -302,7 +302,7 @@ class EventList(_Results[FunctionEvent]):
 
 
 class AverageList(_Results[FunctionEventAvg]):
-    """Events summed by name, in the order in which the names were first seen."""
+    """Events summed by name; names are in the order of their first event."""
 
     def __init__(self, columns: EventColumns, groups: Averages) -> None:
         super().__init__(columns)

@@ -1,4 +1,4 @@
-"""One event and one average as torch.profiler's users know them: views of a row of columns."""
+"""Events and averages of torch.profiler as views of a row of columns."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FunctionEvent(_InTree):
     __slots__ = ()
 
     def __init__(self, columns: EventColumns, index: int) -> None:
-        super().__init__(columns, columns.each, index)
+        super().__init__(columns, columns.rows, index)
 
     def __repr__(self) -> str:
         device = self.use_device
@@ -74,27 +74,27 @@ class FunctionEvent(_InTree):
 
     @property
     def id(self) -> int:
-        """Return a number that no other event of the trace has, from 1."""
+        """Return the number of the event in its trace, from 1."""
         return self._row + 1
 
     @property
     def name(self) -> str:
-        """Return the name; every step is called ``ProfilerStep*``."""
+        """Return the name; steps are called ``ProfilerStep*``."""
         return self.key
 
     @property
     def trace_name(self) -> str:
-        """Return the name as recorded: steps keep their numbers."""
+        """Return the recorded name, in which steps have their numbers."""
         return self._trace.name_of(self._row)
 
     @property
     def overload_name(self) -> str:
-        """Return the operator's overload, empty where it has none."""
+        """Return the operator's overload, or an empty string."""
         return self._text("overload") if self._columns.overloads else ""
 
     @property
     def activity_type(self) -> str:
-        """Return the kind of event, in Kineto's words."""
+        """Return Kineto's name of the kind of event."""
         return self._text("category")
 
     @property
@@ -106,29 +106,29 @@ class FunctionEvent(_InTree):
 
     @property
     def thread(self) -> int:
-        """Return the number of the thread, or of the device's stream."""
+        """Return the number of the thread or of the device's stream."""
         track = self._track
         return track.logical_id if track.logical_id != NO_THREAD else number(track.tid)
 
     @property
     def fwd_thread(self) -> int:
-        """Return the number of the thread that ran the forward pass, 0 where there is none."""
+        """Return the number of the thread that ran the forward pass, or 0."""
         thread = int(self._trace.slices.forward_thread[self._row])
         return 0 if thread == NO_THREAD else thread
 
     @property
     def device_index(self) -> int:
-        """Return the number of the device; the process for what ran on the host."""
+        """Return the number of the device; for the host, that of the process."""
         return number(self._track.pid)
 
     @property
     def device_resource_id(self) -> int:
-        """Return the number of the stream; the system's thread for what ran on the host."""
+        """Return the number of the stream; for the host, the system's thread id."""
         return number(self._track.tid)
 
     @property
     def sequence_nr(self) -> int:
-        """Return the number that a backward function shares with its forward operator, or -1."""
+        """Return the number shared by a backward function and its forward operator, or -1."""
         return int(self._trace.slices.sequence[self._row])
 
     @property
@@ -138,30 +138,30 @@ class FunctionEvent(_InTree):
 
     @property
     def input_shapes(self) -> list[Any]:
-        """Return the shapes of the inputs, empty where they were not recorded.
+        """Return the shapes of the inputs; empty if not recorded.
 
-        A list of tensors shows as ``[]``, as in torch; ``structured_input_shapes`` has its shapes.
+        A list of tensors is ``[]``, as in torch; ``structured_input_shapes`` has its shapes.
         """
         return flat_dims(self.structured_input_shapes)
 
     @property
     def structured_input_shapes(self) -> list[Any]:
-        """Return the shapes of the inputs, with one for each tensor of a list of tensors."""
+        """Return the shapes of the inputs; a list of tensors has a list of shapes."""
         return list(self._args.get(INPUT_DIMS, []))
 
     @property
     def structured_input_strides(self) -> list[Any]:
-        """Return the strides of the inputs, in the same form as their structured shapes."""
+        """Return the strides of the inputs, structured like their shapes."""
         return list(self._args.get(INPUT_STRIDES, []))
 
     @property
     def input_dtypes(self) -> list[str]:
-        """Return the element types of the inputs, empty where they were not recorded."""
+        """Return the element types of the inputs; empty if not recorded."""
         return list(self._args.get(INPUT_TYPES, []))
 
     @property
     def concrete_inputs(self) -> list[Any]:
-        """Return the values of scalar inputs, None for all others; empty if not recorded."""
+        """Return the values of scalar inputs, and None for other inputs; empty if not recorded."""
         return [scalar_value(text) for text in self._args.get(CONCRETE_INPUTS, [])]
 
     @property
@@ -171,7 +171,7 @@ class FunctionEvent(_InTree):
 
     @property
     def linked_correlation_id(self) -> int:
-        """Return the ``external_id`` of the event that launched this work, 0 for all else."""
+        """Return the ``external_id`` of the event that launched this work, or 0."""
         launches = self._columns.launches
         if launches is None or not self._rows.is_device[self._index]:
             return 0
@@ -182,29 +182,30 @@ class FunctionEvent(_InTree):
 
     @property
     def python_id(self) -> int:
-        """Return the number of a Python call among all of them, from 1; -1 for all else."""
+        """Return the number of a Python call among all of them, from 1; -1 for other events."""
         return self._columns.python_ids.number(self._row)
 
     @property
     def python_parent_id(self) -> int:
-        """Return the number of the Python call around a Python call; -1 for all else."""
+        """Return the number of the Python call around a Python call; -1 for other events."""
         return self._columns.python_ids.caller(self._row)
 
     @property
     def python_module_id(self) -> int:
-        """Return the number of a module among those of its class; -1 for all else."""
+        """Return the number of a module among those of its class; -1 for other events."""
         return module_number(self.trace_name) if self.is_python_function else -1
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Return all fields of the event; None where it has none."""
+        """Return all fields of the event, or None."""
         return self._args or None
 
     @property
     def metadata_json(self) -> str:
         """Return all fields of the event as the inside of a JSON object.
 
-        In torch's place: none, or with ``expose_kineto_event_metadata`` what torch tells.
+        After ``patch_torch()`` it is as in torch: empty, or with ``expose_kineto_event_metadata``
+        the fields that torch exposes.
         """
         if self._columns.fields is Fields.TORCH_NONE:
             return ""
@@ -214,11 +215,11 @@ class FunctionEvent(_InTree):
         return fragment_of({**numbers, **self._args})
 
     def append_kernel(self, name: str, device: int, duration: float) -> None:
-        """Refuse: events show what was recorded."""
+        """Raise TypeError: events show what was recorded."""
         raise TypeError(f"{self!r} shows what was recorded: {name} cannot be added to it")
 
     def append_cpu_child(self, child: object) -> None:
-        """Refuse: events show what was recorded."""
+        """Raise TypeError: events show what was recorded."""
         raise TypeError(f"{self!r} shows what was recorded: {child!r} cannot be added to it")
 
     set_cpu_parent = append_cpu_child
@@ -227,12 +228,12 @@ class FunctionEvent(_InTree):
 
     @property
     def flow_id(self) -> int:
-        """Return the number of the flow that it is an end of, as in files; 0 where it is none."""
+        """Return the number, as in files, of the flow that starts or ends here, or 0."""
         return self._columns.flows.get(self._row, _NO_FLOW)[0]
 
     @property
     def flow_type(self) -> int:
-        """Return 1 for a flow to the backward pass, 2 for one to a device, 0 without one."""
+        """Return 1 for a flow to the backward pass, 2 for one to a device, or 0."""
         return self._columns.flows.get(self._row, _NO_FLOW)[1]
 
     @property
@@ -244,7 +245,7 @@ class FunctionEvent(_InTree):
 
     @property
     def stack(self) -> list[str]:
-        """Return the Python frames in which it started, the innermost first."""
+        """Return the Python frames at its start, the innermost first."""
         stacks = self._columns.stacks
         return [] if stacks is None else list(stacks.frames(self._index, self._trace.strings))
 
@@ -255,7 +256,7 @@ class FunctionEvent(_InTree):
 
     @property
     def kernels(self) -> list[Kernel]:
-        """Return the device work that this very event launched."""
+        """Return the device work that this event launched itself."""
         launches = self._columns.launches
         if launches is None:
             return []
@@ -285,7 +286,7 @@ def row_behind(element: object) -> tuple[Averages, int] | None:
 
 
 class FunctionEventAvg(_InTree):
-    """All events of one name, summed."""
+    """The sum of all events of one name."""
 
     __slots__ = ()
 
@@ -300,7 +301,7 @@ class FunctionEventAvg(_InTree):
         )
 
     def add(self, other: Measures) -> Self:
-        """Add the sums of another group of the same name to these."""
+        """Add the sums of another group of the same name."""
         if other.key != self.key:
             raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
         mine = self._rows.take(np.array([self._index]))
@@ -312,19 +313,19 @@ class FunctionEventAvg(_InTree):
 
     @property
     def input_shapes(self) -> list[Any] | str:
-        """Return the shapes that the group shares, ``""`` when it was not grouped by them."""
+        """Return the shapes of the group; ``""`` if it was not grouped by them."""
         if self._rows.input_shapes is None:
             return ""
         return FunctionEvent(self._columns, self._event).input_shapes
 
     @property
     def stack(self) -> list[str]:
-        """Return the frames that the group shares, none when it was not grouped by them."""
+        """Return the frames of the group; empty if it was not grouped by them."""
         stacks = self._rows.stack
         return [] if stacks is None else list(stacks[self._index])
 
     @property
     def overload_name(self) -> str:
-        """Return the overload that the group shares, empty when it was not grouped by it."""
+        """Return the overload of the group; empty if it was not grouped by it."""
         names = self._rows.overload_name
         return "" if names is None else names[self._index]

@@ -20,11 +20,11 @@ def tensorboard_trace_handler(
     use_gzip: bool = False,
     use_python_export: bool = False,
 ) -> Callable[[ProfileResults], None]:
-    """Return a handler that writes each trace into a folder that TensorBoard can be given.
+    """Return a handler that writes each trace into a folder for TensorBoard.
 
-    The files are called WORKER.TIME.pt.trace.json, with .gz when ``use_gzip``. A worker is named
-    HOST_PID unless ``worker_name`` says otherwise; whatever it says, the file is in the folder.
-    A large trace is written in the background: ``stepscope.wait_for_exports()`` waits for it.
+    Files are called WORKER.TIME.pt.trace.json, with .gz if ``use_gzip``. WORKER is ``worker_name``,
+    by default HOST_PID; characters that would leave the folder are replaced. A large trace is
+    written in the background: ``stepscope.wait_for_exports()`` waits for it.
     """
     del use_python_export  # torch's choice of a writer has no meaning here
     folder_path("dir_name", dir_name)

@@ -1,4 +1,4 @@
-"""What ``prof.profiler`` is in torch: the older profiler inside, with the last cycle's results."""
+"""``prof.profiler`` in torch: the older profiler inside, with the last cycle's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.autograd.profiler's ``profile``: the older interface, for code that still uses it."""
+"""torch.autograd.profiler's older ``profile``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
-    """A context manager whose results are its own attributes; it can be entered once."""
+    """torch.autograd's older profiler: a context manager that has the results; enter it once."""
 
     def __init__(
         self,

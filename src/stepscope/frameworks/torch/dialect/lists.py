@@ -1,4 +1,4 @@
-"""A list whose elements are made when they are touched, and a plain list from then on."""
+"""A list that makes its elements on access, and turns into a plain list when modified."""
 
 from __future__ import annotations
 

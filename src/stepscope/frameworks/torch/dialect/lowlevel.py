@@ -56,10 +56,9 @@ _OPTIONS_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flop
 class LowLevelProfile(ProfileResults):
     """torch.profiler's ``_KinetoProfile``: start() and stop(), or their three parts.
 
-    The arguments are torch's; ``with_stack`` may be a StackMode, too. ``memory_limit``,
-    ``keep`` and ``torch_collector`` are ours: a bound on the buffers, a ring, and how PyTorch is
-    recorded.
-    ``source_options`` are those that sources have declared, by their names.
+    The arguments are torch's; ``with_stack`` may also be a StackMode. Stepscope adds
+    ``memory_limit``, a bound on the buffers; ``keep``, a ring; ``torch_collector``, how PyTorch is
+    recorded; and its other recording options as ``source_options``.
     """
 
     def __init__(
@@ -181,7 +180,7 @@ class LowLevelProfile(ProfileResults):
         self.start_trace()
 
     def stop(self) -> None:
-        """End recording; the results are there at once."""
+        """End recording; the results are available at once."""
         self.stop_trace()
 
     def _warn_of_cleared(self) -> None:
@@ -193,17 +192,17 @@ class LowLevelProfile(ProfileResults):
             )
 
     def prepare_trace(self) -> None:
-        """Do everything slow, so that start_trace() is quick."""
+        """Do all slow work, so that start_trace() is quick."""
         self._new_trace_id()
         self._recorder.prepare()
 
     def start_trace(self) -> None:
-        """Begin to record; prepare_trace() must have come before."""
+        """Begin to record, after prepare_trace()."""
         assert self._trace_id is not None, "prepare_trace() must come before start_trace()"
         self._recorder.start()
 
     def stop_trace(self) -> None:
-        """End recording. A second call is harmless; one before any recording is an error."""
+        """End recording. A second call does nothing; a call before any recording is an error."""
         assert self._trace_id is not None, (
             "Profiler must be initialized before stopping trace: start() it first"
         )
@@ -238,10 +237,10 @@ class LowLevelProfile(ProfileResults):
         return distributed_info()
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Turn recording of activities off and on again, at any point.
+        """Turn recording of activities off and on again, at any time.
 
-        What starts while CPU is off is left out: operators, ranges, memory. What is running then is
-        kept. Without a recording, nothing happens.
+        Operators, ranges and memory that start while CPU is off are left out; those that are
+        running are kept. Without a recording, nothing happens.
         """
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
         chosen = {as_activity(activity) for activity in activities}

@@ -1,4 +1,4 @@
-"""The numbers that an event and an average of torch.profiler's have in common."""
+"""The numbers that events and averages of torch.profiler have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user adds to the traces of a profiler."""
+"""The user's metadata of a profiler's traces."""
 
 from __future__ import annotations
 

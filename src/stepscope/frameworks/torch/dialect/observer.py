@@ -1,4 +1,4 @@
-"""Execution traces: torch's own record of the graph of operators, beside ours of their times."""
+"""Runs torch's execution trace observer beside a recording."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class _ObserverType(type):
 
 
 class ExecutionTraceObserver(metaclass=_ObserverType):
-    """torch's own observer, which does not need torch's profiler; available under its own name."""
+    """torch's own observer, under its own name; it works without torch's profiler."""
 
     @staticmethod
     def build_execution_trace_obs_from_env() -> TraceObserver | None:
-        """Return the observer that torch's environment variable asks for; None without it."""
+        """Return the observer that torch's environment variable requests, or None."""
         return observer_of_environment()
 
 

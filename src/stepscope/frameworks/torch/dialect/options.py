@@ -1,4 +1,4 @@
-"""torch.profiler's arguments as Stepscope's options."""
+"""Converts torch.profiler's arguments to recording options."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def stack_mode(with_stack: Any) -> StackMode:
 class ExperimentalConfig:
     """torch.profiler's ``_ExperimentalConfig``, for programs without torch.
 
-    Fields in the first group ask for what Stepscope always does or need not do; those in the
-    second have no effect here, and a warning says so when they are set; but for
-    ``enable_cuda_sync_events``, which records who waited for what on devices.
+    The first group of fields asks for what Stepscope always does or need not do. Fields of the
+    second group have no effect, and a warning names those that are set, with one exception:
+    ``enable_cuda_sync_events`` records who waited for what on devices.
     """
 
     verbose: bool = False

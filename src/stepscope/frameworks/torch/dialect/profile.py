@@ -33,10 +33,11 @@ _HANDLER_MAKERS = ("tensorboard_trace_handler", "html_handler", "export_chrome_t
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
     """Records operators and ranges; a context manager, a decorator, or start() and stop().
 
-    The arguments are torch.profiler's; ``with_stack`` may be a StackMode, too. The last five are
-    ours: the program's own NVTX and ITT ranges, DataLoader workers and other child processes, a
-    bound on the buffers, a ring that keeps only the ``Last``, and how PyTorch is recorded.
-    ``source_options`` are those that sources have declared, by their names.
+    The arguments are torch.profiler's; ``with_stack`` may also be a StackMode. Stepscope adds
+    ``record_annotations``, the program's own NVTX and ITT ranges; ``record_workers``, DataLoader
+    workers and other child processes; ``memory_limit``, a bound on the buffers; ``keep``, a ring
+    with only the ``Last`` part; ``torch_collector``, how PyTorch is recorded; and its other
+    recording options as ``source_options``.
     """
 
     def __init__(
@@ -103,14 +104,14 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self._session.start()
 
     def step(self) -> None:
-        """End a step of the program and begin the next."""
+        """End a step and begin the next."""
         self._session.step()
         self._started = self._started or self._session.running
         if os.environ.get("KINETO_USE_DAEMON") and (tracker := step_tracker()) is not None:
             tracker.increment_step(STEP_NAME)
 
     def stop(self) -> None:
-        """End the run. A second stop() is harmless; one before start() is an error."""
+        """End the run. A second call does nothing; a call before start() is an error."""
         assert self._started, "Profiler must be initialized before stopping trace: start() it first"
         self._session.stop()
 
@@ -148,7 +149,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def schedule(self) -> Schedule:
-        """Return the schedule."""
+        """Return the function from step number to action."""
         return self._session.schedule
 
     @schedule.setter
@@ -157,22 +158,22 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def current_action(self) -> ProfilerAction:
-        """Return what the schedule says of the current step."""
+        """Return the schedule's action for the current step."""
         return self._session.action
 
     @property
     def record_steps(self) -> bool:
-        """Tell whether steps are marked: a schedule was given."""
+        """Tell whether steps are marked, which a schedule causes."""
         return self._session.marks_steps
 
     @property
     def step_rec_fn(self) -> object | None:
-        """Return the range of the current step; None between recordings."""
+        """Return the range of the current step, or None between recordings."""
         return self._session.step_range
 
     @property
     def action_map(self) -> dict[Any, list[Any]]:
-        """Return what happens between two actions, by both."""
+        """Return what happens between two actions, by pairs of actions."""
         return {pair: list(moves) for pair, moves in self._session.transitions.items()}
 
     def _step_range(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The small values of an event: its kernels, its time, its scalar inputs."""
+"""Small values of an event: its kernels, its time, its scalar inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas for operators that cost a few operations per element: all but sums of products.
+"""FLOP formulas of operators with few operations per element: all but sums of products.
 
 One operation is an addition, a multiplication, a division, a comparison that picks a number, or
 one call of a library function (exp, log, tanh, erf, sqrt, sigmoid, pow ...). Moving numbers, making
@@ -55,7 +55,7 @@ _ELEMENTWISE: tuple[tuple[int, int, str], ...] = (
 def _elementwise(operands: int, cost: int, inputs: Inputs) -> int:
     if inputs.are_integers(operands):
         return 0
-    return cost * prod(broadcast([inputs.shape(i) for i in range(_there(inputs, operands))]))
+    return cost * prod(broadcast([inputs.shape(i) for i in range(_count(inputs, operands))]))
 
 
 def _sum(inputs: Inputs) -> int:
@@ -63,18 +63,18 @@ def _sum(inputs: Inputs) -> int:
     return _elementwise(2, 1 + _has_factor(inputs, 2), inputs)
 
 
-def _each(operands: int, cost: int, inputs: Inputs) -> int:
+def _on_lists(operands: int, cost: int, inputs: Inputs) -> int:
     """Count an operator on lists of tensors; a scalar applies to every tensor."""
     lists = [inputs.shapes(0)]
-    for index in range(1, _there(inputs, operands)):
+    for index in range(1, _count(inputs, operands)):
         others = inputs.dims[index]
         if isinstance(others, list) and len(others) == len(lists[0]) and _are_shapes(others):
             lists.append(inputs.shapes(index))
     return cost * sum(prod(broadcast(shapes)) for shapes in zip(*lists, strict=True))
 
 
-def _each_sum(inputs: Inputs) -> int:
-    return _each(2, 1 + _has_factor(inputs, 2), inputs)
+def _sum_on_lists(inputs: Inputs) -> int:
+    return _on_lists(2, 1 + _has_factor(inputs, 2), inputs)
 
 
 def _has_factor(inputs: Inputs, index: int) -> bool:
@@ -85,7 +85,7 @@ def _has_factor(inputs: Inputs, index: int) -> bool:
     return text not in {"", "1", "1."}
 
 
-def _there(inputs: Inputs, operands: int) -> int:
+def _count(inputs: Inputs, operands: int) -> int:
     return min(operands, max(1, len(inputs.dims)))
 
 
@@ -311,12 +311,12 @@ _BY_NAME: dict[str, Formula] = {
 
 _ON_LISTS: dict[str, Formula] = {
     **{
-        f"_foreach_{name}": partial(_each, operands, cost)
+        f"_foreach_{name}": partial(_on_lists, operands, cost)
         for operands, cost, names in _ELEMENTWISE
         for name in names.split()
     },
-    **{f"_foreach_{name}": _each_sum for name in _SUMS},
-    "_foreach_norm": partial(_each, 1, 2),
+    **{f"_foreach_{name}": _sum_on_lists for name in _SUMS},
+    "_foreach_norm": partial(_on_lists, 1, 2),
 }
 
 FORMULAS: dict[str, Formula] = {f"aten::{name}": f for name, f in (_BY_NAME | _ON_LISTS).items()}

@@ -1,8 +1,8 @@
-"""Formulas for sums of products: matrices, convolutions, attention, recurrent layers.
+"""FLOP formulas of sums of products: matrices, convolutions, attention, recurrent layers.
 
 A multiplication and the addition after it are two operations. What is added besides (a bias, the
-``beta * self`` of ``addmm``, the softmax in the middle of attention) is not counted, as in
-``torch.utils.flop_counter``; only recurrent layers, which that does not count, include the
+``beta * self`` of ``addmm``, the softmax inside attention) is not counted, as in
+``torch.utils.flop_counter``; only recurrent layers, which are not counted there, include the
 arithmetic of their gates.
 """
 

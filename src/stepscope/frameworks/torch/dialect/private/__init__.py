@@ -1,1 +1,1 @@
-"""What torch.profiler's own tools read of a recording: views over its columns."""
+"""Views over a recording's columns for torch.profiler's own tools."""

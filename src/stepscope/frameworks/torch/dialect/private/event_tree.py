@@ -1,4 +1,4 @@
-"""How operators, Python calls and allocations nest, and what was noted of them beside the trace."""
+"""The nesting of operators, Python calls and allocations, and the notes about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each kind of event of the tree has: torch's ``_ExtraFields_*``, as views."""
+"""The fields of each kind of event in the tree: torch's ``_ExtraFields_*``."""
 
 from __future__ import annotations
 

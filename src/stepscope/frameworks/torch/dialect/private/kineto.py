@@ -1,4 +1,4 @@
-"""``kineto_results``: the events that torch's own code and tools read, as views."""
+"""``kineto_results``: the events in the form that torch's own code and tools read."""
 
 from __future__ import annotations
 
@@ -105,6 +105,14 @@ class KinetoEvents(MadeWhenTouched[Any]):
         return MemoryEvent(self._columns, index - events)
 
 
+def _always(value: int) -> Any:
+    return lambda _event: value
+
+
+def _always_empty(kind: type) -> Any:
+    return lambda _event: kind()
+
+
 class KinetoEvent:
     """torch's ``_KinetoEvent``: the facts of a FunctionEvent, as methods."""
 
@@ -158,30 +166,12 @@ class KinetoEvent:
     def has_stack(self) -> bool:
         return bool(self._event.stack)
 
-    def has_module_hierarchy(self) -> bool:
-        """Tell whether modules are known; see ``module_table()``."""
-        return False
-
-    def module_hierarchy(self) -> list[str]:
-        """Return an empty list; see ``module_table()``."""
-        return []
-
-    def nbytes(self) -> int:
-        """Return 0: only memory has bytes."""
-        return 0
-
-    def extra_meta(self) -> dict[str, str]:
-        return {}
-
-    def is_hidden_event(self) -> bool:
-        """Return False: what is hidden is not in the list."""
-        return False
-
-    def cuda_elapsed_us(self) -> int:
-        """Return -1: device work is in events of its own."""
-        return -1
-
-    privateuse1_elapsed_us = cuda_elapsed_us
+    # Modules are in ``module_table()``, memory and device work in events of their own.
+    has_module_hierarchy = is_hidden_event = _always(False)
+    module_hierarchy = _always_empty(list)
+    extra_meta = _always_empty(dict)
+    nbytes = _always(0)
+    cuda_elapsed_us = privateuse1_elapsed_us = _always(-1)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._event, name)

@@ -1,4 +1,4 @@
-"""``experimental_event_tree()``: operators, calls and allocations as torch's tools see them."""
+"""``experimental_event_tree()``: operators, calls and allocations as nodes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Numbers for the tensors and blocks of memory of a recording, as torch.profiler gives them.
+"""Numbers the tensors and memory blocks of a recording as torch.profiler does.
 
-A block that is given back and handed out again is another one: its address is not enough to know it
-by. A tensor's address is: the bridge keeps the objects of the tensors that it notes. Blocks that
-one tensor had one after the other have the number of that tensor.
+An address does not identify a block, as it may be released and allocated again. It does identify a
+tensor, as the bridge keeps the tensors that it notes alive. Blocks that one tensor had one after
+another get the number of that tensor.
 """
 
 from __future__ import annotations

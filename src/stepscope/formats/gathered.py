@@ -97,22 +97,22 @@ class Gathered:
         start, end = span_ns
         if not len(start):
             return
-        kept = self._in_range(start) & self._in_range(end)
-        self.anomalies[OUT_OF_RANGE] += int(len(kept) - kept.sum())
-        negative = kept & (end < start)
+        is_kept = self._in_range(start) & self._in_range(end)
+        self.anomalies[OUT_OF_RANGE] += int(len(is_kept) - is_kept.sum())
+        negative = is_kept & (end < start)
         self.anomalies[NEGATIVE] += int(negative.sum())
         end = np.where(negative, start, end)
         added = Slices.of(
             name=name.astype(np.uint32),
             category=np.full(len(start), self.text(category), np.uint32),
             start_ns=start,
-            duration_ns=np.where(kept, end, 0) - np.where(kept, start, 0),
+            duration_ns=np.where(is_kept, end, 0) - np.where(is_kept, start, 0),
             track=track.astype(np.uint32),
             flags=flags,
             correlation=None if correlation is None else _known(correlation),
             args=_args(integers or {}, rest),
         )
-        self._slices.append(added if kept.all() else added.take(kept))
+        self._slices.append(added if is_kept.all() else added.take(is_kept))
 
     def add_marks(
         self,
@@ -128,8 +128,8 @@ class Gathered:
         """Add events without a duration: ``i`` for an instant, ``C`` for a counter."""
         if not len(time_ns):
             return
-        kept = self._in_range(time_ns)
-        self.anomalies[OUT_OF_RANGE] += int(len(kept) - kept.sum())
+        is_kept = self._in_range(time_ns)
+        self.anomalies[OUT_OF_RANGE] += int(len(is_kept) - is_kept.sum())
         added = Marks(
             phase=np.full(len(time_ns), ord(phase), np.uint8),
             category=np.full(len(time_ns), self.text(category), np.uint32),
@@ -138,7 +138,7 @@ class Gathered:
             track=track.astype(np.uint32),
             args=_args(integers or {}, rest),
         )
-        self._marks.append(added if kept.all() else added.take(kept))
+        self._marks.append(added if is_kept.all() else added.take(is_kept))
 
     def __len__(self) -> int:
         return sum(map(len, self._slices)) + sum(map(len, self._marks))
@@ -181,6 +181,6 @@ def _known(correlation: Int64) -> Int64:
 
 
 def _args(integers: Mapping[str, Int64], rest: UInt32 | None) -> Args:
-    found = {key: IntColumn.where(values != ABSENT, values) for key, values in integers.items()}
-    columns = {key: column for key, column in found.items() if len(column.rows)}
+    sparse = {key: IntColumn.where(values != ABSENT, values) for key, values in integers.items()}
+    columns = {key: column for key, column in sparse.items() if len(column.rows)}
     return Args(columns) if rest is None else Args(columns, rest.astype(np.uint32))

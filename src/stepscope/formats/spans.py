@@ -122,14 +122,14 @@ def _trace_id(trace: Trace) -> bytes:
 
 def _resource(trace: Trace) -> dict[str, str | int | float | bool]:
     info = trace.info
-    told: dict[str, str | int | float | bool] = {"service.name": _SERVICE}
+    attributes: dict[str, str | int | float | bool] = {"service.name": _SERVICE}
     if info.host:
-        told["host.name"] = info.host
+        attributes["host.name"] = info.host
     if info.pid:
-        told["process.pid"] = info.pid
+        attributes["process.pid"] = info.pid
     if info.rank is not None:
-        told["rank"] = info.rank
-    return told
+        attributes["rank"] = info.rank
+    return attributes
 
 
 def _spans(trace: Trace) -> Iterator[_Span]:

@@ -82,7 +82,7 @@ def _sampled(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
 def _busiest_first(trace: Trace) -> list[tuple[int, UInt32]]:
     """Return the threads with their samples' rows; the page opens on the first."""
     by_track = rows_by_track(trace.samples.track)
-    return sorted(by_track.items(), key=lambda each: -len(each[1]))
+    return sorted(by_track.items(), key=lambda thread: -len(thread[1]))
 
 
 def _nested(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:

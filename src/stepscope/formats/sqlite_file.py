@@ -51,8 +51,8 @@ class SqliteFile:
 
     def has(self, table: str, *columns: str) -> bool:
         """Tell whether the file has a table with these columns."""
-        known = {name.lower() for name in self._tables.get(table, ())}
-        return table in self._tables and known.issuperset(column.lower() for column in columns)
+        there = {name.lower() for name in self._tables.get(table, ())}
+        return table in self._tables and there.issuperset(column.lower() for column in columns)
 
     def columns(self, table: str) -> Sequence[str]:
         """Return the columns of a table; none if it is missing."""
@@ -79,7 +79,7 @@ class SqliteFile:
 
     def texts(self, table: str, key: str, text: str) -> dict[int, str]:
         """Return texts by their integer keys."""
-        return {number: told[0] for number, told in self.told(table, key, (text,))}
+        return {number: values[0] for number, values in self.told(table, key, (text,))}
 
     def told(
         self, table: str, key: str, texts: Sequence[str]
@@ -101,17 +101,17 @@ class SqliteFile:
             self._last_row = time.monotonic()
 
     def _found_tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT name FROM sqlite_master WHERE type = ? AND typeof(name) = 'text'"
             " AND NOT (typeof(sql) = 'text' AND sql LIKE ?) LIMIT ?",
             (_TABLE, f"{_VIRTUAL}%", _MOST_TABLES),
         )
-        for (name,) in found.fetchall():
+        for (name,) in rows.fetchall():
             try:
-                told = self._connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
+                columns = self._connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
             except sqlite3.Error:  # only this table is damaged
                 continue
-            yield name, tuple(row[1] for row in told if row[6] == _HIDDEN and row[1])
+            yield name, tuple(row[1] for row in columns if row[6] == _HIDDEN and row[1])
 
     def _is_stuck(self) -> bool:
         return time.monotonic() - self._last_row > _PATIENCE_S

@@ -48,18 +48,18 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
     collective = _named(slices, strings, BACKEND_COLLECTIVE)
     collective &= (kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR)
     while True:
-        found = _native.nest(
+        nesting = _native.nest(
             slices.start_ns, slices.duration_ns, slices.track, flags, slices.context
         )
         gone = np.zeros(0, np.int64)
-        if found[3]:
+        if nesting[3]:
             calls_alone = ~_named(slices, strings, _BEGIN_OR_END)
-            gone = _crossing(slices, kind, collective, calls_alone, found[4])
+            gone = _crossing(slices, kind, collective, calls_alone, nesting[4])
         if collective.any():
-            gone = np.union1d(gone, _holding_others(kind, flags, collective, found[0]))
+            gone = np.union1d(gone, _holding_others(kind, flags, collective, nesting[0]))
         gone = gone[flags[gone] & SliceFlags.ASYNC == 0]
         if not len(gone):
-            return found, flags
+            return nesting, flags
         flags = flags.copy()
         flags[gone] |= np.uint8(SliceFlags.ASYNC)
 
@@ -69,8 +69,8 @@ def _named(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
     table = np.zeros(len(strings), np.bool_)
     for name in _native.present(slices.name).tolist():
         table[name] = pattern.search(strings[name]) is not None
-    found: Bool = table[slices.name] if table.any() else np.zeros(len(slices), np.bool_)
-    return found
+    is_named: Bool = table[slices.name] if table.any() else np.zeros(len(slices), np.bool_)
+    return is_named
 
 
 def _crossing(
@@ -88,12 +88,12 @@ def _crossing(
     is_range, is_call = kind == SliceKind.RANGE, np.isin(kind, _CALLS) & on_thread
 
     def goes_on(rows: NDArray[np.int64], others: NDArray[np.int64]) -> Bool:
-        found: Bool = collective[rows] & on_thread[others]
+        result: Bool = collective[rows] & on_thread[others]
         over_call: Bool = is_range[rows] & is_call[others]
-        return found | over_call
+        return result | over_call
 
-    found = [first[goes_on(first, second)], second[goes_on(second, first)]]
-    return np.unique(np.concatenate(found))
+    crossing = [first[goes_on(first, second)], second[goes_on(second, first)]]
+    return np.unique(np.concatenate(crossing))
 
 
 def _holding_others(
@@ -106,6 +106,6 @@ def _holding_others(
     others = inside[np.isin(kind[inside], _GOES_ON) & ~collective[inside]]
     operators = inside[kind[inside] == SliceKind.OPERATOR]
     count = _native.summed_at(holder[operators], np.ones(len(operators), np.int64), len(kind))
-    found = np.union1d(holder[others], np.flatnonzero(count > MOST_OWN_OPERATORS))
-    still: Bool = flags[found] & SliceFlags.ASYNC == 0
-    return found[still].astype(np.int64)
+    holders = np.union1d(holder[others], np.flatnonzero(count > MOST_OWN_OPERATORS))
+    still: Bool = flags[holders] & SliceFlags.ASYNC == 0
+    return holders[still].astype(np.int64)

@@ -58,5 +58,5 @@ def element_type(word: str) -> ElementType | None:
 
 def element_bytes(word: str) -> int:
     """Return the size of an element; 0 for an unknown type."""
-    told = element_type(word)
-    return told.bytes if told else 0
+    kind = element_type(word)
+    return kind.bytes if kind else 0

@@ -42,7 +42,7 @@ def unpacked(data: bytes, classes: Iterable[type]) -> Any:
     try:
         while source.tell() < len(rest):
             arrays.append(np.lib.format.read_array(source, allow_pickle=False))
-        return _read(json.loads(line), arrays, {each.__name__: each for each in classes})
+        return _read(json.loads(line), arrays, {kind.__name__: kind for kind in classes})
     except (ValueError, TypeError, KeyError, IndexError, RecursionError, EOFError) as error:
         raise PlainError(f"{type(error).__name__}: {error}") from None
 

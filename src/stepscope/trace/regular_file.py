@@ -62,7 +62,7 @@ def entries_of(folder: Path) -> list[Path]:
     """Return a folder's entries by name, without links; none if it is no folder."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(folder / each.name for each in entries if not each.is_symlink())
+            return sorted(folder / entry.name for entry in entries if not entry.is_symlink())
     except OSError:
         return []
 

@@ -65,19 +65,19 @@ def revision_of(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[s
     if repository is None:
         return {}
     head = _text(repository / "HEAD").strip()
-    found: dict[str, str] = {}
+    about: dict[str, str] = {}
     if head.startswith(_REFERENCE):
         reference = head.removeprefix(_REFERENCE)
         commit = _resolved(repository, reference)
-        found[BRANCH] = reference.removeprefix("refs/heads/")
+        about[BRANCH] = reference.removeprefix("refs/heads/")
     else:
         commit = head
         branch = next((environ[name] for name in BRANCH_VARIABLES if environ.get(name)), "")
         if branch:
-            found[BRANCH] = branch
+            about[BRANCH] = branch
     if not _HASH.fullmatch(commit):
         return {}  # no commit yet
-    return {COMMIT: commit, **found}
+    return {COMMIT: commit, **about}
 
 
 def note_program(folder: Path) -> None:
@@ -103,11 +103,11 @@ def note_program(folder: Path) -> None:
     _Noted.changed = "yes" if done.stdout.strip() else "no"
 
 
-def revision_text(told: Mapping[str, str]) -> str:
+def revision_text(about: Mapping[str, str]) -> str:
     """Return a revision for people: ``1a2b3c4d5e on main, with changes``."""
-    branch = f" on {told[BRANCH]}" if told.get(BRANCH) else ""
-    changed = ", with changes that are not committed" if told.get(CHANGED) == "yes" else ""
-    return f"{told.get(COMMIT, '')[:10]}{branch}{changed}"
+    branch = f" on {about[BRANCH]}" if about.get(BRANCH) else ""
+    changed = ", with changes that are not committed" if about.get(CHANGED) == "yes" else ""
+    return f"{about.get(COMMIT, '')[:10]}{branch}{changed}"
 
 
 def _repository(folder: Path) -> Path | None:
@@ -117,8 +117,10 @@ def _repository(folder: Path) -> Path | None:
         if inside.is_dir():
             return inside
         if inside.is_file():  # of a worktree or a submodule
-            told = _text(inside).strip()
-            return (above / told.removeprefix(_POINTER)) if told.startswith(_POINTER) else None
+            pointer = _text(inside).strip()
+            return (
+                (above / pointer.removeprefix(_POINTER)) if pointer.startswith(_POINTER) else None
+            )
     return None
 
 

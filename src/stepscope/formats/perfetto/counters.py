@@ -42,8 +42,8 @@ def _memory(trace: Trace) -> Iterator[Counter]:
     processes = {pid: i for i, pid in enumerate(dict.fromkeys(t.pid for t in trace.tracks))}
     process_of = np.array([processes[track.pid] for track in trace.tracks], np.int64)
     key = process_of[memory.track] << 32 | memory.device
-    for each in np.unique(key):
-        rows = np.flatnonzero(key == each)
+    for group in np.unique(key):
+        rows = np.flatnonzero(key == group)
         device = trace.strings[int(memory.device[rows[0]])]
         track, time_ns = int(memory.track[rows[0]]), memory.time_ns[rows]
         yield Counter(f"memory in use, {device}", track, time_ns, memory.allocated[rows], True)
@@ -71,11 +71,11 @@ def _told(trace: Trace) -> Iterator[Counter]:
     if not len(rows):
         return
     some = marks.take(rows[np.argsort(marks.time_ns[rows], kind="stable")])
-    columns = {key: (each.rows, each.values) for key, each in some.args.integers.items()}
-    for key, found in _others(trace, some.args.rest).items():
+    columns = {key: (column.rows, column.values) for key, column in some.args.integers.items()}
+    for key, fractions in _others(trace, some.args.rest).items():
         own = columns.get(key)
-        at = found[0] if own is None else np.concatenate((own[0], found[0]))
-        values = found[1] if own is None else np.concatenate((own[1], found[1]))
+        at = fractions[0] if own is None else np.concatenate((own[0], fractions[0]))
+        values = fractions[1] if own is None else np.concatenate((own[1], fractions[1]))
         order = np.argsort(at, kind="stable")
         columns[key] = at[order], values[order]
     for key, (at, values) in columns.items():
@@ -89,15 +89,15 @@ def _told(trace: Trace) -> Iterator[Counter]:
 
 def _others(trace: Trace, rest: Any) -> dict[str, tuple[Any, Any]]:
     """Return the non-integer numbers by key: rows and values."""
-    found: dict[str, tuple[list[Any], list[float]]] = {}
+    numbers: dict[str, tuple[list[Any], list[float]]] = {}
     for fragment in np.unique(rest).tolist():
         rows = np.flatnonzero(rest == fragment)
         for key, value in pairs_of(trace.strings[fragment]).items():
             if type(value) is float:
-                at, values = found.setdefault(key, ([], []))
+                at, values = numbers.setdefault(key, ([], []))
                 at.append(rows)
                 values.extend([value] * len(rows))
     return {
         key: (np.concatenate(at), np.array(values, np.float64))
-        for key, (at, values) in found.items()
+        for key, (at, values) in numbers.items()
     }

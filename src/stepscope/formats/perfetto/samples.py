@@ -62,8 +62,8 @@ class _Interned:
         if number not in self._stacks:
             frames = [self._frame(text) for text in stacks.frames(number) or (_NO_FRAMES,)]
             self._stacks[number] = len(self._stacks) + 1
-            told = [(1, self._stacks[number]), *((2, frame) for frame in frames)]
-            self._new.append((7, told))
+            message = [(1, self._stacks[number]), *((2, frame) for frame in frames)]
+            self._new.append((7, message))
         return self._stacks[number]
 
     def _frame(self, text: str) -> int:

@@ -73,10 +73,7 @@ def with_async_ranges(captured: Captured) -> tuple[Captured, dict[str, int]]:
     slices = replace(captured.slices, context=np.zeros(len(captured.slices), np.uint32))
     used = np.zeros(len(marks), np.bool_)
     used[rows] = is_begin[rows] | (partner >= 0)
-    counts = {
-        "begins without an end": int((ends < 0).sum()),
-        "ends without a begin": strays,
-    }
+    counts = {"begins without an end": int((ends < 0).sum()), "ends without a begin": strays}
     paired = replace(
         captured,
         slices=Slices.concat([slices, ranges]),

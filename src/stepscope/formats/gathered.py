@@ -109,7 +109,7 @@ class Gathered:
             duration_ns=np.where(is_kept, end, 0) - np.where(is_kept, start, 0),
             track=track.astype(np.uint32),
             flags=flags,
-            correlation=None if correlation is None else _known(correlation),
+            correlation=None if correlation is None else _or_no_correlation(correlation),
             args=_args(integers or {}, rest),
         )
         self._slices.append(added if is_kept.all() else added.take(is_kept))
@@ -158,11 +158,7 @@ class Gathered:
         odd = {what: count for what, count in self.anomalies.items() if count}
         info = replace(info, anomalies={**info.anomalies, **odd})
         captured = Captured(
-            slices,
-            tuple(self._tracks.values()),
-            Strings.of(self._texts),
-            marks=marks,
-            **tables,
+            slices, tuple(self._tracks.values()), Strings.of(self._texts), marks=marks, **tables
         )
         return build(captured, info)
 
@@ -176,7 +172,7 @@ def _window(starts: Sequence[Int64], ends: Int64) -> tuple[int, int]:
     return (int(times.min()), int(times.max())) if len(times) else (0, 0)
 
 
-def _known(correlation: Int64) -> Int64:
+def _or_no_correlation(correlation: Int64) -> Int64:
     return np.where(correlation == ABSENT, NO_CORRELATION, correlation)
 
 

@@ -89,10 +89,7 @@ def _written_as(path: str | os.PathLike[str]) -> tuple[int, Format]:
 def format_of(path: Path, head: bytes) -> Format | None:
     """Return the format that a file's first bytes show; None if it is not readable."""
     readable = (entry for entry in FORMATS if entry.reader and entry.matches)
-    return next(
-        (entry for entry in readable if entry.matches and entry.matches(path, head)),
-        None,
-    )
+    return next((entry for entry in readable if entry.matches and entry.matches(path, head)), None)
 
 
 def export_trace(

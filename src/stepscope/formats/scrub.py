@@ -121,13 +121,13 @@ class _Scrubber:
     def _plain(self, text: str) -> str:
         if _WHOLE_PATH.fullmatch(text) and _is_deep(text):
             return self._file(text)
-        text = _PATH.sub(self._found, text)
+        text = _PATH.sub(self._replacement, text)
         text = _PROGRAM.sub(lambda match: self._file(match[0]), text)
         for pattern, word in self._words:
             text = pattern.sub(word, text)
         return text
 
-    def _found(self, match: re.Match[str]) -> str:
+    def _replacement(self, match: re.Match[str]) -> str:
         return self._file(match[0]) if _is_deep(match[0]) else match[0]
 
     def _file(self, path: str) -> str:

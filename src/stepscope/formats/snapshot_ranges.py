@@ -75,10 +75,7 @@ def mark_columns(
     rows = np.flatnonzero(chosen & np.isin(events["device"], devices))
     if not len(rows):
         return None
-    names = {
-        ids.get("oom"): text("out of memory"),
-        ids.get("snapshot"): text("snapshot"),
-    }
+    names = {ids.get("oom"): text("out of memory"), ids.get("snapshot"): text("snapshot")}
     action, note = events["action"][rows].tolist(), events["note"][rows].tolist()
     name = [names.get(word, label or word) for word, label in zip(action, note, strict=True)]
     at = np.arange(len(rows), dtype=np.uint32)

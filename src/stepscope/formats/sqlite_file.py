@@ -42,7 +42,7 @@ class SqliteFile:
         self._last_row = time.monotonic()
         self._tables: dict[str, tuple[str, ...]] = {}
         connection.set_progress_handler(self._is_stuck, _STEPS_A_LOOK)
-        self._tables = dict(self._found_tables())
+        self._tables = dict(self._readable_tables())
         connection.set_authorizer(_authorized)
 
     @property
@@ -79,9 +79,9 @@ class SqliteFile:
 
     def texts(self, table: str, key: str, text: str) -> dict[int, str]:
         """Return texts by their integer keys."""
-        return {number: values[0] for number, values in self.told(table, key, (text,))}
+        return {number: values[0] for number, values in self.keyed_texts(table, key, (text,))}
 
-    def told(
+    def keyed_texts(
         self, table: str, key: str, texts: Sequence[str]
     ) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yield an integer and texts of each row; missing texts are empty."""
@@ -100,7 +100,7 @@ class SqliteFile:
             yield rows
             self._last_row = time.monotonic()
 
-    def _found_tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _readable_tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         rows = self._connection.execute(
             "SELECT name FROM sqlite_master WHERE type = ? AND typeof(name) = 'text'"
             " AND NOT (typeof(sql) = 'text' AND sql LIKE ?) LIMIT ?",

@@ -198,10 +198,7 @@ def _line(data: memoryview) -> _Line:
 
 
 def _add_line(
-    gathered: Gathered,
-    line: _Line,
-    track: int,
-    shared: tuple[Names, _Stats, int, Common],
+    gathered: Gathered, line: _Line, track: int, shared: tuple[Names, _Stats, int, Common]
 ) -> None:
     names, stats, began, common = shared
     events = _Events()

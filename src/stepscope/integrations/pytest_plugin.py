@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "the test, and fail it when it does more than this, or more than its baseline",
     )
     if not config.option.help:
-        config.pluginmanager.register(_Told(), "stepscope-told")
+        config.pluginmanager.register(_BaselineReporter(), "stepscope-told")
 
 
 class StepscopeTrace:
@@ -235,7 +235,7 @@ def _baseline_of(item: pytest.Item) -> Path:
     return place / f"{file_word(name)}.json"
 
 
-class _Told:
+class _BaselineReporter:
     """Lists new baselines at the end; workers report theirs to the main process."""
 
     def __init__(self) -> None:

@@ -86,7 +86,7 @@ def collectives(trace: Trace) -> Collectives:
     if len(kernels):
         host = work.operator[kernels]
         named = _called_by(trace, host)
-        return _made(trace, kernels[:, None], named, on_device=True)
+        return _with_arguments(trace, kernels[:, None], named, on_device=True)
     return _of_host(trace)
 
 
@@ -99,12 +99,12 @@ def _of_host(trace: Trace) -> Collectives:
         rows = np.flatnonzero(np.isin(slices.args.rest, ids) & on_host)
     for pattern in (BACKEND_COLLECTIVE, _CALL_NAME):
         if not len(rows):
-            rows = outermost(trace, np.flatnonzero(_named(trace, pattern) & on_host))
+            rows = outermost(trace, np.flatnonzero(_has_name(trace, pattern) & on_host))
     parts = _together(trace, rows)
-    return _made(trace, parts, parts[:, 0] if len(parts) else rows, on_device=False)
+    return _with_arguments(trace, parts, parts[:, 0] if len(parts) else rows, on_device=False)
 
 
-def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
+def _has_name(trace: Trace, pattern: re.Pattern[str]) -> Bool:
     name = trace.slices.name
     ids = ids_where(name, trace.strings, lambda text: pattern.search(text) is not None)
     has_id: Bool = np.isin(name, ids)
@@ -120,7 +120,7 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     if (seq == NO_NUMBER).all():
         alone = outermost(trace, rows)
         return np.stack([alone, alone], axis=1)
-    kinds, kind = _Told(trace).kinds(rows, rows)
+    kinds, kind = _ArgumentReader(trace).kinds(rows, rows)
     groups: dict[tuple[Any, ...], int] = {}
     group = np.array(
         [groups.setdefault((each.group, each.members, each.pair), len(groups)) for each in kinds]
@@ -143,17 +143,17 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
         ids = trace.strings.ids_with(f'"{COLLECTIVE}"')
         marked = np.isin(slices.args.rest, ids) & ~slices.on_device
     if not marked.any():
-        marked = _named(trace, BACKEND_COLLECTIVE) & ~slices.on_device
+        marked = _has_name(trace, BACKEND_COLLECTIVE) & ~slices.on_device
     callers = around(slices.parent, host, marked, itself=True)
     return np.where(callers == NO_SLICE, host, callers)
 
 
-def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:
+def _with_arguments(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:
     slices = trace.slices
     first, last = (parts[:, 0], parts[:, -1]) if len(parts) else (host, host)
     order = np.argsort(slices.start_ns[first], kind="stable")
     first, last, host = first[order], last[order], host[order]
-    kinds, kind = _Told(trace).kinds(first, host)
+    kinds, kind = _ArgumentReader(trace).kinds(first, host)
     numbers = slices.args.dense(NUMBER, len(slices), NO_NUMBER)
     seq = numbers[first]
     if len(host):
@@ -173,7 +173,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
     )
 
 
-class _Told:
+class _ArgumentReader:
     """Parses the arguments of collectives, each distinct set once."""
 
     def __init__(self, trace: Trace) -> None:

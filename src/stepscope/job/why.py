@@ -74,12 +74,7 @@ def reasons(job: Job, rank: int, steps: Sequence[int], delay_ns: float) -> list[
     at = int(np.flatnonzero(job.number == rank)[0])
     wanted = np.array(steps, np.int64)
     beside = _Beside(job, at, wanted)
-    candidates = [
-        *_collections(beside),
-        *_operators(beside),
-        *_kernels(beside),
-        *_causes(beside),
-    ]
+    candidates = [*_collections(beside), *_operators(beside), *_kernels(beside), *_causes(beside)]
     least = EXPLAINS * delay_ns
     large = [reason for reason in candidates if reason.excess_ns >= least]
     return sorted(large, key=lambda reason: -_weight(reason))

@@ -40,7 +40,7 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     """Keep at most ``most`` slices: of each track and moment the longest, and all steps."""
     if len(trace) <= most:
         return Detail(trace, None, 0)
-    is_kept = _kept(trace.slices, most)
+    is_kept = _slices_in_page(trace.slices, most)
     place = _places(trace.slices.parent, is_kept)
     moved = Remap(slice=place)
     tables = {**trace.tables(), "slices": trace.slices.take(is_kept)}
@@ -48,7 +48,7 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     return Detail(shown, place, len(is_kept) - len(shown))
 
 
-def _kept(slices: Slices, most: int) -> Bool:
+def _slices_in_page(slices: Slices, most: int) -> Bool:
     is_kept: Bool = slices.kind == SliceKind.STEP
     is_kept[0] = True  # the page begins where the trace does
     others = np.flatnonzero(~is_kept)

@@ -54,7 +54,7 @@ def lines_text(result: Answer) -> str:
     return "\n".join(lines)
 
 
-def told_text(trace: Trace, findings: int = 3) -> str:
+def answer_text(trace: Trace, findings: int = 3) -> str:
     """Return the answer as plain text: the verdict, where a step goes, what to change."""
     result = answer(trace)
     problems = [

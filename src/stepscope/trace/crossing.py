@@ -45,7 +45,7 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
 
     Each round removes ranges that cross others, which may uncover more of them.
     """
-    collective = _named(slices, strings, BACKEND_COLLECTIVE)
+    collective = _has_name(slices, strings, BACKEND_COLLECTIVE)
     collective &= (kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR)
     while True:
         nesting = _native.nest(
@@ -53,7 +53,7 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
         )
         gone = np.zeros(0, np.int64)
         if nesting[3]:
-            calls_alone = ~_named(slices, strings, _BEGIN_OR_END)
+            calls_alone = ~_has_name(slices, strings, _BEGIN_OR_END)
             gone = _crossing(slices, kind, collective, calls_alone, nesting[4])
         if collective.any():
             gone = np.union1d(gone, _holding_others(kind, flags, collective, nesting[0]))
@@ -64,7 +64,7 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
         flags[gone] |= np.uint8(SliceFlags.ASYNC)
 
 
-def _named(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
+def _has_name(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
     """Return which slices have a matching name."""
     table = np.zeros(len(strings), np.bool_)
     for name in _native.present(slices.name).tolist():

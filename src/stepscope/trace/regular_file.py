@@ -87,10 +87,7 @@ def _limits() -> Iterator[int]:
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         ):
-            limit, taken = (
-                small_text(folder / most).strip(),
-                small_text(folder / used).strip(),
-            )
+            limit, taken = (small_text(folder / most).strip(), small_text(folder / used).strip())
             if limit.isdecimal() and taken.isdecimal():
                 # The page cache of the group's files is freed on demand.
                 yield int(limit) - int(taken) + _cached_bytes(folder)

@@ -28,7 +28,7 @@ _MOST_BYTES = 10_000_000  # a larger file with references is unlikely to be git'
 _PATIENCE_S = 2.0  # a big repository on a slow disk takes longer: then the state is unknown
 
 
-class _Noted:
+class _Program:
     """The program that this process runs."""
 
     folder: Path | None = None
@@ -43,11 +43,11 @@ def revision(
     ``prefix`` is that of the program's Python.
     """
     try:
-        program = _Noted.folder or _program_folder(main_file, folder, prefix)
+        program = _Program.folder or _program_folder(main_file, folder, prefix)
         commit = revision_of(program, environ)
     except (OSError, ValueError):  # for example a name with a NUL character
         return {}
-    return {**commit, CHANGED: _Noted.changed} if commit and _Noted.changed else commit
+    return {**commit, CHANGED: _Program.changed} if commit and _Program.changed else commit
 
 
 def _program_folder(main_file: str, folder: str, prefix: str) -> Path:
@@ -82,7 +82,7 @@ def revision_of(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[s
 
 def note_program(folder: Path) -> None:
     """Note the program's folder, and ask git whether tracked files differ from the commit."""
-    _Noted.folder, _Noted.changed = folder, ""
+    _Program.folder, _Program.changed = folder, ""
     try:
         if _repository(folder.resolve()) is None:
             return
@@ -100,7 +100,7 @@ def note_program(folder: Path) -> None:
         )
     except (OSError, subprocess.SubprocessError):
         return  # git is missing, or refuses this folder
-    _Noted.changed = "yes" if done.stdout.strip() else "no"
+    _Program.changed = "yes" if done.stdout.strip() else "no"
 
 
 def revision_text(about: Mapping[str, str]) -> str:

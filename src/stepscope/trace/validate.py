@@ -45,10 +45,7 @@ class Damage(Exception):  # noqa: N818 - what it is; the store makes an error of
 
 
 def check(
-    captured: Captured,
-    fragments: Mapping[tuple[str, str], Sequence[int]],
-    *,
-    is_built: bool = True,
+    captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]], *, is_built: bool = True
 ) -> None:
     """Raise ``Damage`` for the first rule of the schema that a table breaks.
 

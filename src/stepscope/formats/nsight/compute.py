@@ -45,7 +45,7 @@ class _Kernel:
     """A launch: its place, and its metrics with their units."""
 
     def __init__(self, row: dict[str, str]) -> None:
-        self.told = row
+        self.row = row
         self.metrics: dict[str, tuple[str, str]] = {}
 
     def duration_ns(self) -> int:
@@ -57,11 +57,11 @@ class _Kernel:
         return 0
 
     def shape(self) -> dict[str, list[int]]:
-        grid, block = (_sizes(self.told.get(f"{what} Size", "")) for what in ("Grid", "Block"))
+        grid, block = (_sizes(self.row.get(f"{what} Size", "")) for what in ("Grid", "Block"))
         return {"grid": grid, "block": block} if grid and block else {}
 
     def integer(self, column: str) -> int:
-        match = re.search(r"-?\d{1,9}", self.told.get(column, ""))
+        match = re.search(r"-?\d{1,9}", self.row.get(column, ""))
         return int(match[0]) if match else 0
 
     def arguments(self) -> dict[str, str | float]:
@@ -93,13 +93,13 @@ def read_ncu(path: Path, progress: Progress | None = None) -> Trace:
     rest = [gathered.fragment({**kernel.shape(), **kernel.arguments()}) for kernel in kernels]
     gathered.add_slices(
         "kernel",
-        gathered.texts(kernel.told.get("Kernel Name", "") for kernel in kernels),
+        gathered.texts(kernel.row.get("Kernel Name", "") for kernel in kernels),
         (end - duration, end),
         np.array(tracks, np.uint32),
         integers={"device": device, "stream": stream},
         rest=np.array(rest, np.uint32),
     )
-    first = kernels[0].told
+    first = kernels[0].row
     return gathered.trace(TraceInfo(PRODUCER, host=first.get("Host Name", "")))
 
 

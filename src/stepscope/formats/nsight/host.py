@@ -90,8 +90,8 @@ def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
         return
     columns = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
     start, end, kind, thread, end_thread, text, domain = file.integers(table, columns)
-    own = [texts[0] for _, texts in file.told(table, "start", ("text",))]
-    range_texts = _Said(gathered, names, text, own)
+    own = [texts[0] for _, texts in file.keyed_texts(table, "start", ("text",))]
+    range_texts = _RangeTexts(gathered, names, text, own)
     name = range_texts.name
     for imported, plain in _IMPORTED.items():
         kind = np.where(kind == imported, plain, kind)
@@ -129,7 +129,7 @@ def name_tracks(file: SqliteFile, gathered: Gathered, names: Names) -> None:
     for _, thread, name in sorted(named):  # the last, of the highest priority, stays
         if thread != ABSENT:
             gathered.name_thread(process_of(thread), thread_of(thread), names.text(name))
-    for process, (name,) in file.told("PROCESSES", "globalPid", ("name",)):
+    for process, (name,) in file.keyed_texts("PROCESSES", "globalPid", ("name",)):
         if process != ABSENT:
             gathered.name_process(process_of(process), name.rpartition("/")[2])
 
@@ -138,7 +138,7 @@ def _latest(times: Int64) -> int:
     return int(times.max(initial=0))
 
 
-class _Said:
+class _RangeTexts:
     """The texts of ranges, registered by number or written out.
 
     PyTorch's ``emit_nvtx`` writes an operator's details into the name, so that hardly two are

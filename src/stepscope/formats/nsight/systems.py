@@ -206,11 +206,13 @@ def _add_work(  # noqa: PLR0917 - the columns of a slice
 
 def _info(file: SqliteFile) -> TraceInfo:
     system: dict[str, str] = {}
-    for _, (name, value) in file.told("TARGET_INFO_SYSTEM_ENV", "nameEnum", ("name", "value")):
+    for _, (name, value) in file.keyed_texts(
+        "TARGET_INFO_SYSTEM_ENV", "nameEnum", ("name", "value")
+    ):
         system.setdefault(name, value)
     user: dict[str, Any] = {}
     for table in ("META_DATA_CAPTURE", "META_DATA_EXPORT"):
-        for _, (name, value) in file.told(table, "id", ("name", "value")):
+        for _, (name, value) in file.keyed_texts(table, "id", ("name", "value")):
             if len(user) < 200:
                 user[name] = value
     began = file.integers("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))[0]
@@ -227,7 +229,7 @@ def _info(file: SqliteFile) -> TraceInfo:
 def _devices(file: SqliteFile) -> list[dict[str, Any]]:
     columns = ("id", "totalMemory", "smCount", "computeMajor", "computeMinor", "memoryBandwidth")
     numbers = file.integers("TARGET_INFO_GPU", columns).T.tolist()
-    names = [texts[0] for _, texts in file.told("TARGET_INFO_GPU", "id", ("name",))]
+    names = [texts[0] for _, texts in file.keyed_texts("TARGET_INFO_GPU", "id", ("name",))]
     pairs = file.integers("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId"))
     number_of = dict(zip(pairs[0].tolist(), pairs[1].tolist(), strict=True))
     keys = ("totalGlobalMem", "numSms", "computeMajor", "computeMinor", "memoryBandwidth")

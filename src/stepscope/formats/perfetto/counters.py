@@ -32,7 +32,7 @@ def counters(trace: Trace) -> Iterator[Counter]:
     """Yield all numbers over time in a trace."""
     yield from _memory(trace)
     yield from _queues(trace)
-    yield from _told(trace)
+    yield from _recorded(trace)
 
 
 def _memory(trace: Trace) -> Iterator[Counter]:
@@ -64,7 +64,7 @@ def _queues(trace: Trace) -> Iterator[Counter]:
             yield Counter("work in the queue", track, queue.time_ns, length, is_derived=True)
 
 
-def _told(trace: Trace) -> Iterator[Counter]:
+def _recorded(trace: Trace) -> Iterator[Counter]:
     """Yield the counters of a file: one per track, name and numeric key."""
     marks = trace.marks
     rows = np.flatnonzero(marks.phase == COUNTER_PHASE)

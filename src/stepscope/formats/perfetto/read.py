@@ -137,7 +137,7 @@ def _check(path: Path, columns: Columns, damage: str) -> None:
     raise TraceReadError(path, reason, _NOT_A_TRACE)
 
 
-class _Told(NamedTuple):
+class _TrackDescriptor(NamedTuple):
     """A track as its descriptor describes it."""
 
     uuid: int
@@ -149,7 +149,7 @@ class _Told(NamedTuple):
 
 
 def _trace(columns: Columns) -> Trace:
-    descriptions = [_Told(*fields) for fields in columns["tracks"]]
+    descriptions = [_TrackDescriptor(*fields) for fields in columns["tracks"]]
     own = _own(columns["own"])
     slices, marks = slices_of(columns["slices"]), marks_of(columns["marks"])
     if own:  # drop what is computed from the rest
@@ -212,7 +212,7 @@ def _own_track(content: Mapping[str, Any]) -> Track:
 
 
 def _own_tracks(
-    own: Mapping[str, Any], descriptions: Sequence[_Told], used: UInt32
+    own: Mapping[str, Any], descriptions: Sequence[_TrackDescriptor], used: UInt32
 ) -> tuple[list[Track], UInt32]:
     """Return our tracks, and which of them each track of the file belongs to."""
     tracks: list[Track] = list(own["tracks"])
@@ -232,7 +232,7 @@ def _own_tracks(
 
 
 def _tracks(
-    descriptions: Sequence[_Told], columns: Columns, used: UInt32
+    descriptions: Sequence[_TrackDescriptor], columns: Columns, used: UInt32
 ) -> tuple[list[Track], UInt32]:
     """Return the tracks with events, and which of them each track of the file belongs to."""
     processes, threads = columns["processes"], columns["threads"]
@@ -252,8 +252,8 @@ def _tracks(
 
 
 def _names(
-    track: _Told,
-    by_uuid: Mapping[int, _Told],
+    track: _TrackDescriptor,
+    by_uuid: Mapping[int, _TrackDescriptor],
     processes: Mapping[int, str],
     threads: Mapping[int, str],
 ) -> tuple[str, str, str, str]:

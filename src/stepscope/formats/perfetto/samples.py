@@ -43,7 +43,7 @@ def sample_packets(trace: Trace, tracks: Described, shift_ns: int) -> Iterator[b
             deltas = [now - before for now, before in zip(at, [last_us, *at], strict=False)]
             last_us = at[-1]
             called = [interned.stack(number, stacks) for number in some]
-            yield messages.samples(sequence, interned.told(), called, deltas)
+            yield messages.samples(sequence, interned.new_entries(), called, deltas)
 
 
 class _Interned:
@@ -73,7 +73,7 @@ class _Interned:
             self._new.append((6, [(1, number), (2, number), (3, _MAPPING), (4, number)]))
         return self._functions[text]
 
-    def told(self) -> list[tuple[int, Any]]:
+    def new_entries(self) -> list[tuple[int, Any]]:
         """Return the entries that were added since the last call."""
         new, self._new = self._new, []
         return new

@@ -110,11 +110,7 @@ def _writer(
         time_ns, values = _moved(counter.time_ns, shift_ns), np.ascontiguousarray(counter.values)
         whole = values.dtype.kind == "i"
         writer.add_counter(uuid, time_ns, values if whole else None, None if whole else values)
-    rows = [
-        slices[0]["start_ns"],
-        instants[0]["start_ns"],
-        *(one.time_ns for _, one in numbers),
-    ]
+    rows = [slices[0]["start_ns"], instants[0]["start_ns"], *(one.time_ns for _, one in numbers)]
     return writer, sum(map(len, rows))
 
 
@@ -211,7 +207,7 @@ def _flows(trace: Trace) -> _Flows:
     """Return the _flows of a file; without any, those that the trace implies."""
     is_flow = np.isin(trace.marks.phase, _FLOW_PHASES)
     if is_flow.any():
-        return _told_flows(trace, np.flatnonzero(is_flow))
+        return _recorded_flows(trace, np.flatnonzero(is_flow))
     work, call = launched_work(trace)
     forward, backward = forward_backward_links(trace)
     ends = np.concatenate((work, backward))
@@ -219,7 +215,7 @@ def _flows(trace: Trace) -> _Flows:
     return _ordered_flows(np.concatenate((call, forward)), numbers, ends, numbers)
 
 
-def _told_flows(trace: Trace, rows: Int64) -> _Flows:
+def _recorded_flows(trace: Trace, rows: Int64) -> _Flows:
     marks = trace.marks.take(rows)
     at = running_at(marks.time_ns, marks.track, trace.slices)
     is_inside = at != NO_SLICE

@@ -75,7 +75,7 @@ class Process:
 
     def devices(self) -> list[dict[str, Any]]:
         """Return the descriptions of the devices."""
-        rows = self.file.told(
+        rows = self.file.keyed_texts(
             self.table("info_agent"), "id", ("type", "product_name", "model_name", "name")
         )
         return [
@@ -93,7 +93,7 @@ class Process:
         values = self.placed("kernel_dispatch", columns)
         if values is None:
             return
-        symbols = self.file.told(
+        symbols = self.file.keyed_texts(
             self.table("info_kernel_symbol"), "id", ("display_name", "kernel_name")
         )
         names = {number: display or name for number, (display, name) in symbols}
@@ -102,11 +102,8 @@ class Process:
         # HSA counts work items, CUDA and Kineto blocks.
         blocks = np.where(is_complete, -(-grid[:3] // np.where(grid[3:] > 0, grid[3:], 1)), ABSENT)
         shapes = shapes_of(self.gathered, np.concatenate([blocks, grid[3:]]))
-        more = {
-            "shared memory": values["group_segment_size"],
-            "dispatch": values["dispatch_id"],
-        }
-        name = self._named(values["kernel_id"], names, "kernel")
+        more = {"shared memory": values["group_segment_size"], "dispatch": values["dispatch_id"]}
+        name = self._name_ids(values["kernel_id"], names, "kernel")
         self._add_work("kernel", name, values, more, shapes)
 
     def _add_copies(self) -> None:
@@ -114,14 +111,14 @@ class Process:
         values = self.placed("memory_copy", columns)
         if values is None:
             return
-        name = self._named(values["name_id"], self.strings, "memory copy", _copy_name)
+        name = self._name_ids(values["name_id"], self.strings, "memory copy", _copy_name)
         if (values["agent_id"] == ABSENT).all():
             agent = self._gpu_of(values["dst_agent_id"], values["src_agent_id"])
             values = {**values, "agent_id": agent}
         self._add_work("gpu_memcpy", name, values, {BYTES: values["size"]})
 
     def _gpu_of(self, target: Int64, source: Int64) -> Int64:
-        rows = self.file.told(self.table("info_agent"), "id", ("type",))
+        rows = self.file.keyed_texts(self.table("info_agent"), "id", ("type",))
         gpus = np.array([agent for agent, (kind,) in rows if kind == "GPU"], np.int64)
         return np.where(np.isin(target, gpus), target, source)
 
@@ -136,7 +133,7 @@ class Process:
             word = self.strings.get(number, "").upper()
             kind = next((to for start, to in _CATEGORIES if word.startswith(start)), word.lower())
             rows = category == number
-            name = self._named(values["name_id"][rows], self.strings, "region")
+            name = self._name_ids(values["name_id"][rows], self.strings, "region")
             if kind == "user_annotation":
                 of_ranges = messages[rows]
                 name = np.where(of_ranges != 0, of_ranges, name)
@@ -161,7 +158,7 @@ class Process:
         self._place_by_track(values)
         _, category = self._event_columns(values["event_id"])
         messages = self._messages(values["event_id"], category)
-        texts = self._named(
+        texts = self._name_ids(
             np.where(values["name_id"] == ABSENT, category, values["name_id"]),
             self.strings,
             "sample",
@@ -180,7 +177,7 @@ class Process:
         wanted = set(events[np.isin(category, marked)].tolist())
         if not wanted:
             return np.zeros(len(events), np.uint32)
-        rows = self.file.told(self.table("event"), "id", ("extdata",))
+        rows = self.file.keyed_texts(self.table("event"), "id", ("extdata",))
         ids = {
             event: self.gathered.text(_message(data)) for event, (data,) in rows if event in wanted
         }
@@ -219,12 +216,7 @@ class Process:
         return np.where(number == ABSENT, ABSENT, number + self._link_offset), category
 
     def _add_work(
-        self,
-        category: str,
-        name: UInt32,
-        values: Found,
-        more: Found,
-        rest: UInt32 | None = None,
+        self, category: str, name: UInt32, values: Found, more: Found, rest: UInt32 | None = None
     ) -> None:
         device = _looked_up(values["agent_id"], self._agents, 0)
         stream = np.where(values["stream_id"] > 0, values["stream_id"], values["queue_id"])
@@ -269,7 +261,7 @@ class Process:
             thread_name=self._thread_names.get(thread, ""),
         )
 
-    def _named(
+    def _name_ids(
         self,
         numbers: Int64,
         texts: Mapping[int, str],

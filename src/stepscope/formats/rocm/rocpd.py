@@ -52,10 +52,7 @@ def read_rocpd(file: SqliteFile) -> Trace:
             "record with rocprofv3 --kernel-trace --memory-copy-trace --hip-trace",
         )
     devices = [device for process in processes for device in process.devices()]
-    host = next(
-        (name for one in processes for name in one.texts("info_node", "hostname")),
-        "",
-    )
+    host = next((name for one in processes for name in one.texts("info_node", "hostname")), "")
     info = TraceInfo(PRODUCER, devices=devices, host=host)
     return gathered.trace(info, memory=memory)
 
@@ -88,7 +85,7 @@ def _memory_rows(process: Process, gathered: Gathered) -> Iterator[_MemoryRow]:
     if values is None:
         return
     table = process.table("memory_allocate")
-    kinds = [kind for _, (kind,) in process.file.told(table, "id", ("type",))]
+    kinds = [kind for _, (kind,) in process.file.keyed_texts(table, "id", ("type",))]
     blocks: dict[int, tuple[int, int]] = {}  # size and device of the block at each address
     columns = (values[name].tolist() for name in ("end", "address", "size", "agent_id"))
     places = zip(values["pid"].tolist(), values["tid"].tolist(), strict=True)

@@ -39,7 +39,7 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
     sites = sites_of(trace, rows, stacks)  # the other sections' trace, so that caches are shared
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
-    _add_told(payload, with_usage, timelines, start)
+    _add_reserved(payload, with_usage, timelines, start)
     payload.add_value("memory.end", end)
     payload.add_value("memory.categories", [category.name.lower() for category in Category])
     first = 0
@@ -105,7 +105,7 @@ def _add_sites(payload: Payload, sites: Sites) -> None:
     payload.add_column("memory.stacks.frame", stacks.frame)
 
 
-def _add_told(
+def _add_reserved(
     payload: Payload, trace: Trace, timelines: Sequence[MemoryTimeline], start: int
 ) -> None:
     """Add the bytes that allocators reserved, in use or not, where they report it."""
@@ -135,11 +135,7 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
     return {
         "name": timeline.device,
         "about": _about(timeline),
-        "peak": {
-            "time": max(peak.time_ns - start, 0),
-            "bytes": peak.bytes,
-            "site": site,
-        },
+        "peak": {"time": max(peak.time_ns - start, 0), "bytes": peak.bytes, "site": site},
     }
 
 

@@ -1,6 +1,6 @@
 // The keys of the report and of the page that is shown, in a dialog of their own.
 
-import { h } from "stepscope/dom.js";
+import { h, showDialog } from "stepscope/dom.js";
 
 /** @typedef {readonly (readonly [string, string])[]} Keys what to press, and what it does */
 
@@ -18,23 +18,7 @@ const EVERYWHERE = [
  * @param {Keys} keys of that page
  */
 export function showHelp(title, keys) {
-  document.querySelector("dialog.help")?.remove();
-  const dialog = /** @type {HTMLDialogElement} */ (
-    h(
-      "dialog",
-      { class: "help", "aria-label": "Keys" },
-      h("h2", null, "Keys"),
-      table(EVERYWHERE),
-      keys.length > 0 && h("h3", null, title),
-      keys.length > 0 && table(keys),
-      h("form", { method: "dialog" }, h("button", { autofocus: true }, "Close")),
-    )
-  );
-  dialog.addEventListener("close", () => dialog.remove());
-  // A click beside the dialog is one on its backdrop, which counts as the dialog itself.
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.body.append(dialog);
-  dialog.showModal();
+  showDialog("Keys", table(EVERYWHERE), keys.length > 0 && h("h3", null, title), keys.length > 0 && table(keys));
 }
 
 /** @param {Keys} keys */

@@ -1,7 +1,7 @@
 // The way to Perfetto: beside a report of `stepscope view` its server has the trace; a report that
 // was opened from a file says how to make it.
 
-import { h } from "stepscope/dom.js";
+import { h, showDialog } from "stepscope/dom.js";
 
 const SERVED = /^(\/[^/]+\/)report\/([^/]+)$/;
 
@@ -14,20 +14,11 @@ export function perfettoButton() {
 }
 
 function tell() {
-  const dialog = /** @type {HTMLDialogElement} */ (
-    h(
-      "dialog",
-      { class: "help", "aria-label": "Open in Perfetto" },
-      h("h2", null, "Open in Perfetto"),
-      h("p", null, "Write the trace for Perfetto, and open the file at ui.perfetto.dev:"),
-      h("pre", null, "stepscope export TRACE -o trace.pftrace"),
-      h("p", null, "Or let a page do both, for all traces of a folder:"),
-      h("pre", null, "stepscope view FOLDER"),
-      h("form", { method: "dialog" }, h("button", { autofocus: true }, "Close")),
-    )
+  showDialog(
+    "Open in Perfetto",
+    h("p", null, "Write the trace for Perfetto, and open the file at ui.perfetto.dev:"),
+    h("pre", null, "stepscope export TRACE -o trace.pftrace"),
+    h("p", null, "Or let a page do both, for all traces of a folder:"),
+    h("pre", null, "stepscope view FOLDER"),
   );
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.body.append(dialog);
-  dialog.showModal();
 }

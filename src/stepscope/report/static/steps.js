@@ -61,12 +61,9 @@ class StepChart {
     this.element = h("div", null, this.canvas, this.line);
     this.choose(-1);
     this.view = fitted(this.canvas, (context, width, height) => this.draw(context, width, height));
-    this.redraw = () => this.view.redraw();
-    window.addEventListener("themechange", this.redraw);
   }
 
   close() {
-    window.removeEventListener("themechange", this.redraw);
     this.view.close();
   }
 

@@ -40,12 +40,6 @@ export const page = {
       place,
     );
     show(chosen);
-    const close = steps.open();
-    const takeTheme = () => steps.redraw();
-    window.addEventListener("themechange", takeTheme);
-    return () => {
-      window.removeEventListener("themechange", takeTheme);
-      close();
-    };
+    return steps.open();
   },
 };

@@ -22,17 +22,11 @@ export class Steps {
     this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { class: "diff-steps", role: "img", "aria-label": "Step times before and after" }));
     const beyond = this.beyond ? `${number(this.beyond)} longer ones are at the upper edge.` : "";
     this.element = h("div", null, this.canvas, h("p", { class: "quiet" }, `A dot is a step, a line the median of a run. ${beyond}`));
-    /** @type {ReturnType<typeof fitted> | null} */
-    this.view = null;
   }
 
+  /** Start drawing. @returns {() => void} stops it */
   open() {
-    this.view = fitted(this.canvas, (context, width, height) => this.paint(context, width, height));
-    return () => this.view?.close();
-  }
-
-  redraw() {
-    this.view?.redraw();
+    return fitted(this.canvas, (context, width, height) => this.paint(context, width, height)).close;
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} width @param {number} height */

@@ -38,8 +38,6 @@ export class Chart {
     this.drag = null;
     this.width = 1;
     this.fit = fitted(canvas, (context, width, height) => this.draw(context, width, height));
-    this.theme = () => this.fit.redraw();
-    window.addEventListener("themechange", this.theme);
     canvas.addEventListener("pointerdown", (event) => this.down(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.up(event));
@@ -49,7 +47,6 @@ export class Chart {
   }
 
   close() {
-    window.removeEventListener("themechange", this.theme);
     this.fit.close();
   }
 

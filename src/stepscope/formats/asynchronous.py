@@ -1,10 +1,10 @@
 """Chrome's asynchronous events: operations that belong to no thread, as ranges on their own tracks.
 
-A file tells them by a begin and an end with the same id: ``b`` and ``e``, which may nest, or the
-older ``S`` and ``F``. Their instants (``n``, ``T``, ``p``) stay marks. On a thread's track such a
-range would hold whatever the thread does next; so operations have tracks of their own, one for each
-category of a process and more where they overlap. The range's fields keep what the file said: the
-letter (``ph``), the thread (``tid``) and what the end said otherwise (``end tid``, ``end pid``).
+A file has begins and ends with equal ids: ``b`` and ``e``, which may nest, or the older ``S`` and
+``F``. Their instants (``n``, ``T``, ``p``) stay marks. On a thread's track such a range would seem
+to contain the thread's other work, so operations have tracks of their own: one per category and
+process, more if they overlap. The range's fields keep the file's values: the letter (``ph``), the
+thread (``tid``), and values that differ at the end (``end tid``, ``end pid``).
 """
 
 from __future__ import annotations

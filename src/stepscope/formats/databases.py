@@ -1,4 +1,4 @@
-"""SQLite files: several tools write them, and their tables tell which."""
+"""SQLite files, which several tools write; their tables identify the tool."""
 
 from __future__ import annotations
 

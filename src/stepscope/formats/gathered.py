@@ -1,4 +1,4 @@
-"""Events of another tool's file as a reader finds them, kind by kind; a Trace is built of them."""
+"""Collects the events of another tool's file in any order, and builds a Trace of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
 
 ABSENT = int(np.iinfo(np.int64).min)
-"""In a column of arguments: this row does not have it."""
+"""Marks a missing value in a column of arguments."""
 
 OUT_OF_RANGE = "events with a time out of range"
 NEGATIVE = "slices with a negative duration"

@@ -1,8 +1,8 @@
-"""pprof's profiles: what ``go tool pprof``, Google's and Grafana's viewers read.
+"""pprof's profiles, which ``go tool pprof`` and the viewers of Google and Grafana read.
 
-See https://github.com/google/pprof/blob/main/proto/profile.proto. Of a trace with samples, the
-stacks that were sampled; without, the own time of slices by their call path, on the host and on
-devices. The thread, and what a sample was doing, are labels.
+See https://github.com/google/pprof/blob/main/proto/profile.proto. A trace with samples is written
+as its sampled stacks, another one as the self time of slices by call path, on the host and on
+devices. The thread, and the state of a sample, are labels.
 """
 
 from __future__ import annotations

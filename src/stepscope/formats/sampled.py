@@ -1,4 +1,4 @@
-"""Sampled stacks for tools that know frames only: what a thread waits for becomes the last one."""
+"""Sampled stacks for tools that know only frames: a wait reason becomes the last frame."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A trace that can be sent to others: without the names of hosts, users, files and folders.
+"""Makes a trace safe to send to others: without names of hosts, users, files and folders.
 
-What is left is what a trace is about: operators, kernels, functions, modules, ranges and times.
+Operators, kernels, functions, modules, ranges and times stay.
 """
 
 from __future__ import annotations

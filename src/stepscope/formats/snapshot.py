@@ -1,12 +1,12 @@
 """PyTorch's memory snapshots (``torch.cuda.memory._dump_snapshot``): the allocator's history.
 
-A snapshot is a pickle. It is read by a machine of our own that knows lists, dictionaries, numbers
-and texts only: a file that asks for anything else is refused, and nothing in it is ever run.
+A snapshot is a pickle. Our own unpickler reads it, which knows only lists, dictionaries, numbers
+and texts: it refuses a file that asks for anything else, and runs no code.
 
 Memory is in use from ``alloc`` to ``free_completed``, as in PyTorch's own viewer: until then a
-stream may still work on it. What was allocated before the history began is known from the blocks of
-the segments, with its stack, and stands at the beginning; what was freed without an allocation was
-there, too, but nothing tells who asked for it.
+stream may still use it. Memory from before the history is known from the blocks of the segments,
+with its stack, and stands at the beginning. Memory that was freed without an allocation existed
+before, too, but its allocation site is unknown.
 """
 
 from __future__ import annotations

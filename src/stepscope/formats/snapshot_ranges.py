@@ -1,4 +1,4 @@
-"""What a memory snapshot holds beside memory: ranges of the program, and moments such as an OOM."""
+"""The other events of a memory snapshot: ranges of the program, and moments such as an OOM."""
 
 from __future__ import annotations
 

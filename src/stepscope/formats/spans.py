@@ -1,8 +1,8 @@
 """Ranges and steps as OpenTelemetry spans: for a file, or for an exporter of its SDK.
 
-The file is OTLP's JSON (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding), as the
-collector's file receiver reads it; it needs nothing but Python. ``send_spans`` hands the same spans
-to an exporter of the OpenTelemetry SDK, if that is installed.
+The file is OTLP's JSON (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding) for the
+collector's file receiver. ``send_spans`` gives the same spans to an exporter of the OpenTelemetry
+SDK, if that is installed.
 """
 
 from __future__ import annotations

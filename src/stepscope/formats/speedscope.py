@@ -1,7 +1,7 @@
-"""speedscope's file format: a profile for each thread, of samples where there are some.
+"""speedscope's file format: a profile for each thread, of samples if there are any.
 
-See https://www.speedscope.app/file-format-schema.json. Without samples, the slices of each thread
-are written as they nest.
+See https://www.speedscope.app/file-format-schema.json. Without samples, the nested slices of each
+thread are written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""SQLite files of other tools, read defensively: nothing in one can write, run code or hang.
+"""SQLite files of other tools, read defensively: a file cannot write, run code or hang.
 
 A file is opened read-only and immutable. Only its own tables are read, never a view, a virtual
-table or a generated column, and by statements of ours: an authorizer refuses all but selecting.
+table or a generated column, and only by our statements: an authorizer refuses everything but
+selecting.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ METRICS = (
     "self_privateuse1_time_total",
     "self_device_time_total",
 )
-"""What a stack's number can be; all but the first are time on the device."""
+"""What a stack's number measures; all but the first are device time."""
 
 _NS_OF_US = 1_000
 

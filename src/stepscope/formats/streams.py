@@ -1,4 +1,4 @@
-"""Streams and launches of devices, as Kineto names them, for the readers of other tools' files."""
+"""Streams and launches of devices under Kineto's names, for readers of other tools' files."""
 
 from __future__ import annotations
 

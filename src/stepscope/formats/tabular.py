@@ -1,4 +1,4 @@
-"""Tables for other engines: Parquet, one file a table, and the slices as CSV."""
+"""Tables for other engines: Parquet, one file per table, and the slices as CSV."""
 
 from __future__ import annotations
 

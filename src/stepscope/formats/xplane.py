@@ -1,9 +1,9 @@
 """JAX's and XLA's profiles (``.xplane.pb``): planes, their lines, and the events on these.
 
 A plane is a process (``/host:CPU``) or a device (``/device:GPU:0``), a line a thread or a stream.
-Names, and statistics that are texts, are numbers that the plane's metadata explain. A line's events
-count ps from its start, which is in ns of Unix time. The messages are decoded here, by hand: the
-fields that are needed are few, and TensorFlow is large.
+Names and text statistics are numbers, which the plane's metadata explain. Events count ps from
+their line's start, which is Unix time in ns. The messages are decoded by hand: few fields are
+needed, and TensorFlow is large.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Judges runs by rules, against a baseline.
 
-What is counted is compared exactly: it has grown when every run has more than any run of the
-baseline had, and the allowance. Times are compared by the test of ``analysis/compare``: they have
-grown when the test says so, and by more than the allowance.
+Counts are compared exactly: a count has grown if every run exceeds all runs of the baseline by more
+than the allowance. Times are compared by the test in ``analysis/compare``: a time has grown if the
+test says so, and by more than the allowance.
 """
 
 from __future__ import annotations

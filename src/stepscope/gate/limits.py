@@ -1,7 +1,7 @@
-"""What a single test may do, and whether it did more: the rules of pytest's mark.
+"""The limits of a single test, and whether it exceeded them: the rules of pytest's mark.
 
-Here everything counts that was recorded, whether there were steps or not, and nothing is timed: a
-test is to give the same answer on a busy machine.
+Everything recorded counts, with or without steps. Nothing is timed, so that a test gives the same
+result on a busy machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""pytest's plugin: what a test may do, and a fixture that records.
+"""A pytest plugin: limits for tests, and a fixture that records.
 
     @pytest.mark.stepscope(max_ops=200, max_sync=0, max_peak_memory="200MB", no_regression=True)
     def test_step(model, batch):

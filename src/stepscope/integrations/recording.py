@@ -1,4 +1,4 @@
-"""One recording in the course of a training: begun, stepped, ended, and its files written."""
+"""One recording during a training: starting it, stepping, ending it, and writing its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of a job: which rank is late, by how much, why; what terminal, page and JSON show."""
+"""The answer of a job: which rank is late, by how much, and why, for terminal, page and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who arrives when at each collective, how long the others wait, and whose fault that is."""
+"""When ranks arrive at each collective, how long the others wait, and which one is to blame."""
 
 from __future__ import annotations
 

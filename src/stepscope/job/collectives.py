@@ -1,10 +1,10 @@
 """The collectives of one rank's trace: when it arrived at each, and when it was done.
 
-A collective with communicating kernels on a device is those: a kernel starts when its rank has
+With communicating kernels on a device, a collective is those kernels: each starts when its rank has
 arrived, and runs until all have. Without kernels (gloo, or a trace of the host alone) it is all
-slices of the host that share a process group and a sequence number: it arrived with the earliest
-and was done with the latest. Traces of old tools name neither group nor number: there the order of
-the calls, which is the same in all ranks of a group, is the number.
+host slices with the same process group and sequence number: the earliest start is the arrival, the
+latest end is its end. Old traces lack groups and numbers: there the order of calls, which is equal
+in all ranks of a group, is the number.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NO_NUMBER = -1
 _CALL_NAME = re.compile(r"^(record_param_comms|c10d::)")
 _POINT_TO_POINT = re.compile(r"send|recv", re.IGNORECASE)
 SYNCHRONISING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
-"""Nobody leaves one of these before all have arrived."""
+"""No rank leaves one of these before all have arrived."""
 
 
 class Kind(NamedTuple):

@@ -12,7 +12,7 @@ from stepscope.job.model import Job
 from stepscope.trace.model import Bool, Int64
 
 _SHORTEST_NS = 1_000_000
-"""A rank that was recorded for less time after the others had arrived may just have been next."""
+"""A rank whose recording ended sooner after the others' arrival may have been about to arrive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Which ranks make the others wait: in most steps, or now and then.
+"""The ranks that make the others wait, in most steps or in some.
 
-The delay of a rank in a step is how much later than the median rank it arrives at the step's
-collectives, each lateness counted once, where it arises. A rank is a straggler if its delay is far
-beyond what ranks differ by anyway, and beyond the residual of the clocks.
+The delay of a rank in a step is its lateness at the step's collectives, compared with the median
+rank; each delay counts once, where it arises. A rank is a straggler if its delay is far beyond the
+usual differences between ranks, and beyond the residual of the clocks.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stepscope.job.model import Job
 from stepscope.trace.model import Float64, Int64
 
 LEAST_SHARE = 0.05
-"""A rank that delays a step by less of it is not worth a word."""
+"""A smaller share of a step is not worth reporting."""
 
 LEAST_PASSING_SHARE = 0.2
-"""A single step must be late by this much of the usual one: steps vary anyway."""
+"""Single steps must be late by this share of a typical step, since steps vary."""
 
 _CERTAIN = 4.0  # standard errors
 _FEWEST_STEPS = 4

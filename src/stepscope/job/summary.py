@@ -1,7 +1,7 @@
-"""One rank, reduced to what a job needs of it: some hundred kB that can travel.
+"""One rank, reduced to what a job needs: some hundred kB that can be sent.
 
-``summarize`` is what an executor maps over the files of a job. It never raises: what is wrong with
-a file is said in its summary.
+Executors map ``summarize`` over a job's files. It never raises: the summary describes what is wrong
+with a file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What one rank does in its steps, besides waiting for other ranks: the part that can make it late.
+"""The work of one rank in its steps, without waits for other ranks: what can make it late.
 
-Own time is a step less its exposed communication. It is split by cause and by line where stacks
-were sampled, else by the parts of a step; operators and kernels are counted step by step, so that
-any two ranks, and any two steps, can be compared.
+Own time is a step less its exposed communication. Samples split it by cause and by line; without
+samples, slices split it by the parts of a step. Operators and kernels are counted per step, so that
+any two ranks and any two steps can be compared.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from stepscope.trace.names import COLLECTION
 Float32 = NDArray[np.float32]
 
 MOST_ROWS = 48
-"""Operators, kernels and lines that are kept of a rank: the longest."""
+"""The number of operators, kernels and lines kept per rank: the longest."""
 
 MOST_CELLS = 60_000
-"""Of each table: of a rank with very many steps fewer rows are kept, so that it stays small."""
+"""The limit per table: a rank with very many steps keeps fewer rows."""
 
 """The unit of a rank without steps: all of its recording is one."""
 

@@ -1,4 +1,4 @@
-"""What the other profiler does not allow, though each line of the program has a counterpart there.
+"""What the other profiler does not allow, even if each line has a counterpart.
 
 Paddle has one Profiler at a time: a second one fails as long as the first exists. torch saves a
 trace once.

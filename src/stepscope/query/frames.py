@@ -1,4 +1,4 @@
-"""The rows of the tables that SQL sees: functions of a trace and of the columns it names."""
+"""The rows of the SQL tables: functions of a trace and the requested columns."""
 
 from __future__ import annotations
 

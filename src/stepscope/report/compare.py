@@ -1,4 +1,4 @@
-"""A comparison for a notebook, and as one HTML file of its own pages."""
+"""A comparison as HTML: in a notebook, and as a file with pages of its own."""
 
 from __future__ import annotations
 

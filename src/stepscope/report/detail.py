@@ -1,4 +1,4 @@
-"""Big traces at lower detail: a page holds so many slices, the longest of each moment."""
+"""Large traces at lower detail: a page has only the longest slices of each moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepscope.trace.model import NO_PARENT, Bool, Int64, SliceKind, Slices, Tra
 from stepscope.trace.table import Remap
 
 MOST_SLICES = 3_000_000
-"""Browsers take long to open a page with more."""
+"""More would make a page slow to open."""
 
 _MOMENTS = 4_096  # time slots of the recording: more than a screen has pixels
 _A_MOMENT = 8  # slices per track and slot at least, or there are fewer slots

@@ -1,8 +1,7 @@
-"""The report of a job: one page about all ranks, with links to the reports of single ones.
+"""The report of a job: one page about all ranks, with links to their own reports.
 
-It holds every rank's figures and steps. Of collectives it holds those of as many steps as fit, the
-steps with the largest delays first; of single events only what two ranks need to stand side by side
-in a few steps.
+It has the figures and steps of every rank. It has the collectives of as many steps as fit, those
+with the largest delays first. It has single events of a few steps only, to compare two ranks.
 """
 
 from __future__ import annotations

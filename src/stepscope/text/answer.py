@@ -1,4 +1,4 @@
-"""The answer as text: tables that fit the terminal, each with one denominator that it names."""
+"""The answer as text: tables that fit the terminal; each names the total of its shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the device analyses as text. A column appears only when it holds something."""
+"""The tables of the device analyses as text. Columns without a value are left out."""
 
 from __future__ import annotations
 

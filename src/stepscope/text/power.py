@@ -10,7 +10,7 @@ from stepscope.text.layout import Column, text_lines
 from stepscope.units import percent_text
 
 _WORTH_TELLING = 0.005
-"""Share of the time in which clocks were held down, from which on that is said."""
+"""Throttling for a smaller share of the time is not mentioned."""
 
 
 _WIDTH = 24

@@ -1,6 +1,6 @@
-"""How many cores this process may use, and how many threads it was told to use.
+"""The number of cores that this process may use, and its limits for library threads.
 
-Only ``os`` is imported: the recorded program's process asks, too.
+Only ``os`` is imported, since the recorded program's process uses this module, too.
 """
 
 import os

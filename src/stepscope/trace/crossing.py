@@ -1,9 +1,9 @@
-"""Ranges that go on while their thread does other things: they must not hold what follows them.
+"""Ranges that outlive their call: they must not contain what follows it on the thread.
 
-A collective of torch's is a range from its call to the end of its work, on the thread of the call:
-``c10d::allreduce_`` ends, ``gloo:all_reduce`` goes on over the operators that come next. By time
-alone it would be the parent of all of them. A file does not say so, but on a thread slices nest: of
-two that cross, one did not stay.
+A torch collective is a range from its call to the end of its work, on the thread of the call:
+``c10d::allreduce_`` ends, ``gloo:all_reduce`` continues over the next operators. By time alone it
+would be the parent of all of them. A file does not mark such ranges, but slices of a thread nest:
+of two that cross, one went on elsewhere.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     Nesting = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], int, tuple[Rows, Rows]]
 
 ROUNDING_NS = 2_000
-"""A file in whole µs may show a call to end so much after the one around it."""
+"""A file in whole µs may show a call that ends this much after its parent."""
 
 MOST_OWN_OPERATORS = 16
-"""A collective copies and casts its tensors; who runs more inside it has gone on with the work."""
+"""A collective copies and casts its tensors; one with more operators inside has gone on."""
 
 # The calls that begin or end a range always cross it.
 _BEGIN_OR_END = re.compile(r"_record_function_e(nter|xit)|__(enter|exit)__")

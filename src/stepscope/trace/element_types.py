@@ -1,4 +1,4 @@
-"""The types of a tensor's elements, by the words that frameworks, files and C++ have for them."""
+"""The types of a tensor's elements, by their names in frameworks, files and C++."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The Trace as data frames: ids spelled out, one row per slice.
 
-Texts are Polars categoricals made from the codes that the trace holds, so that a million rows cost
-no Python object.
+Texts are Polars categoricals made from the trace's codes, so that a million rows need no Python
+object.
 """
 
 from __future__ import annotations

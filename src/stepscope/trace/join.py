@@ -1,4 +1,4 @@
-"""Joins what one process captured: of several sources at a time, or at several times."""
+"""Joins what one process captured, from several sources or at several times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This process's place in a job, as whoever started it says in the environment."""
+"""This process's place in a job, according to its launcher's environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New files and folders that appear complete, under a name that is not taken."""
+"""New files and folders that appear complete, under an unused name."""
 
 from __future__ import annotations
 

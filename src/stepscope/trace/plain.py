@@ -1,8 +1,8 @@
-"""Classes of plain values and arrays as bytes, between processes of ours: no pickle.
+"""Serialises plain values and arrays between our own processes, without pickle.
 
-Dataclasses and named tuples are meant, and containers of these.
-The bytes are a line of JSON, then one array after the other as NumPy writes it to a file. Reading
-makes nothing but the classes that the reader names.
+It supports dataclasses, named tuples, and containers of these. The bytes are a line of JSON, then
+one array after the other in NumPy's file format. Reading creates only the classes that the reader
+names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opens files to be read: regular ones only, and as much of them as there is memory for."""
+"""Opens files for reading: only regular ones, and only as much as fits in memory."""
 
 from __future__ import annotations
 

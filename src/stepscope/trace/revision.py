@@ -1,8 +1,8 @@
-"""Which version of the program a trace is of: the git commit of its folder.
+"""The version of the program in a trace: the git commit of its folder.
 
-Commit and branch are read from the repository's files: no program runs for that. Whether there are
-changes that are not committed only git can tell; ``note_program`` asks it, for the answer of a run
-and if there is a repository, and what it says is kept for the traces of this process.
+Commit and branch are read from the repository's files, without running a program. Only git can tell
+whether there are uncommitted changes; ``note_program`` asks it for a run's answer, and the result
+is kept for the traces of this process.
 """
 
 from __future__ import annotations

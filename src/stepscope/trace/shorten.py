@@ -1,4 +1,4 @@
-"""Texts longer than readers accept: cut before a trace is stored, so that it can be reopened."""
+"""Cuts texts that readers would refuse, before a trace is stored, so that it can be reopened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace's info as JSON has it, checked field by field when a trace is opened."""
+"""A trace's info as JSON, checked field by field when a trace is opened."""
 
 from __future__ import annotations
 

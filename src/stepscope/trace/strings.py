@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _SMALL = 1 << 14
-"""A table of at most so many strings is kept decoded; a large one would take up much memory."""
+"""Tables up to this size are cached decoded; a larger one would take much memory."""
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 

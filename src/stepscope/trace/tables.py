@@ -1,6 +1,6 @@
 """Converts the tables of a Trace to those of its files and back, without loss.
 
-Texts are in the tables themselves, dictionary-coded, so that each file can be read on its own.
+Texts are dictionary-coded in the tables themselves, so that each file can be read on its own.
 Derived columns (nesting, self time, steps) are stored too: they cost 2 % of the JSON's size, and
 readers of the files without Stepscope need them.
 """

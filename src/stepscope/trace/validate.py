@@ -1,8 +1,8 @@
-"""Checks that tables hold what the schema states: once, where a stored trace is opened.
+"""Checks that tables match the schema, once, when a stored trace is opened.
 
-Whatever comes after relies on it: rows that are referred to exist, parents stand before their
-children, times are in order and can be added. Large columns are looked at in blocks that stay in
-the processor's cache, so that ten million rows take a tenth of a second.
+Later code relies on it: referenced rows exist, parents come before their children, times are
+ordered and can be added. Large columns are checked in blocks that fit the processor's cache, so
+that ten million rows take a tenth of a second.
 """
 
 from __future__ import annotations

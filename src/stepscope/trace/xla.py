@@ -1,7 +1,7 @@
-"""What XLA writes (JAX, TensorFlow, torch_xla): events without a category; the tracks tell.
+"""Events of XLA (JAX, TensorFlow, torch_xla) without a category: their tracks define the kinds.
 
-A device is a process named ``/device:GPU:0``. Its streams have the work; its other lines repeat
-that by module, operator and step. Values in the arguments may be numbers or texts of digits.
+A device is a process named ``/device:GPU:0``. Its streams have the work; its other lines repeat it
+by module, operator and step. Values in the arguments may be numbers or texts of digits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What torch.profiler writes into its JSON beyond the events, derived for our own recordings."""
+"""The parts of torch.profiler's JSON besides the events, derived for our own recordings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sampled stacks in Chrome JSON: its sections ``stackFrames`` and ``samples``.
 
-A sample's weight is the µs that it stands for, its name the state of the thread: ``python``,
-``native``, ``gil``, ``ready``, or ``blocked: sleep``. From files of our own, they are read back.
+A sample's weight is its duration in µs, its name the state of the thread: ``python``, ``native``,
+``gil``, ``ready``, or ``blocked: sleep``. They are read back only from files of our own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Nsight Compute's CSV: ``ncu --csv``, a metric a line, or ``--page raw``, a kernel a line.
+"""Nsight Compute's CSV: ``ncu --csv``, a metric per line, or ``--page raw``, a kernel per line.
 
-The tool runs kernels one at a time and tells how long each took, not when: here they stand one
-after the other, in the order of their numbers. All metrics are arguments of the kernel.
+The tool runs kernels one at a time and reports durations but no times: here they follow each other
+in the order of their numbers. All metrics are arguments of the kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an Nsight Systems export tells of threads: calls of CUDA and others, NVTX, names."""
+"""Threads in an Nsight Systems export: calls of CUDA and other libraries, NVTX, names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, tracks and shapes of an Nsight Systems export, as Kineto calls them."""
+"""Names, tracks and shapes of an Nsight Systems export, under Kineto's names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Nsight Systems' SQLite export: ``nsys export --type sqlite``, or the file beside a report.
 
-Tables are created only where there is something for them, and columns differ between versions: what
-is missing is missing. A global id is ``pid << 24 | tid``, with the machine in the bits above.
+Empty tables are not created, and columns differ between versions: every part is optional. A global
+id is ``pid << 24 | tid``, with the machine in the bits above.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers over time as Perfetto's counters: memory, queues, and those that a file told of."""
+"""Numbers over time as Perfetto's counters: memory, queues, and counters of a foreign file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The few Perfetto messages that are made in Python: tracks, clocks, and what only we read.
+"""The few Perfetto messages that are made in Python: tracks, clocks, and our private data.
 
-The numbers of the fields are those of Perfetto's protos/perfetto/trace/*.proto; the messages that
-every event needs are made in ``native/perfetto``.
+The field numbers are those of Perfetto's protos/perfetto/trace/*.proto; ``native/perfetto`` makes
+the messages of events.
 """
 
 from __future__ import annotations

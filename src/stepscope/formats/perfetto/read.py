@@ -1,7 +1,7 @@
 """Reads Perfetto's traces: track events of any program, and files of our own.
 
-The kernel's scheduling (ftrace), heap profiles and the like are not read; ``info.anomalies`` counts
-their packets.
+Kernel scheduling (ftrace), heap profiles and the like are not read; ``info.anomalies`` counts their
+packets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Sampled stacks as Perfetto's CPU profile: a sequence of packets for each thread.
 
-Perfetto's times of samples are whole µs, and a sample has no weight: how long each stands for is
-the time until the next.
+Perfetto's sample times are whole µs, and samples have no weight: each lasts until the next.
 """
 
 from __future__ import annotations

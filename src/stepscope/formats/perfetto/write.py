@@ -1,7 +1,7 @@
-"""Writes Perfetto's traces: the native writer makes the packets, this module says what they hold.
+"""Writes Perfetto's traces: the native writer makes the packets, this module their contents.
 
-Every slice is there with its exact start and duration. What overlaps on one thread or stream
-without nesting, which Perfetto's tracks cannot hold, has tracks of its own below the thread's.
+Every slice has its exact start and duration. Perfetto's tracks can only nest, so slices that
+overlap without nesting have tracks of their own below the thread's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One process of a rocpd file: its tables, in whichever of both layouts they are."""
+"""One process of a rocpd file: its tables in either layout."""
 
 from __future__ import annotations
 

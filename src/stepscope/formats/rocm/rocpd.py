@@ -1,7 +1,7 @@
-"""ROCm's rocpd files: what rocprofv3 writes (SQLite), in both layouts, and rocmProfileData's.
+"""ROCm's rocpd files: rocprofv3's SQLite files in both layouts, and rocmProfileData's.
 
-The tables of a process end in its id (``rocpd_kernel_dispatch_0000a1b2_...``); the views without it
-are for people. Early versions have times and threads in every table, later ones refer to
+The tables of a process end in its id (``rocpd_kernel_dispatch_0000a1b2_...``); the views without an
+id are for people. Early versions have times and threads in every table, later ones refer to
 ``rocpd_timestamp`` and ``rocpd_track``. A call and the work that it launched share a stack id.
 """
 

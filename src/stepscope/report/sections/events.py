@@ -1,4 +1,4 @@
-"""The events themselves: what the timeline draws, and what every other page refers to by row."""
+"""The events, which the timeline draws and all other pages refer to by row."""
 
 from __future__ import annotations
 

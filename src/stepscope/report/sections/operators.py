@@ -40,7 +40,7 @@ STEPS, RUN = "steps", "run"
 EVERYWHERE = ""
 
 MOST_THREADS = 40
-"""Nobody picks one of more, and each adds rows to every table: the busiest are there."""
+"""Only the busiest threads can be picked, since each adds rows to every table."""
 
 
 def add_operators(trace: Trace, payload: Payload) -> None:

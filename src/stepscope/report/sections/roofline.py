@@ -1,4 +1,4 @@
-"""How far operators are from what the device can do, and what that is."""
+"""The roofline: how far operators are from the device's limits."""
 
 from __future__ import annotations
 

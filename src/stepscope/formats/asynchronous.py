@@ -385,7 +385,7 @@ def _on_threads(marks: Marks, fields: Args, tracks: list[Track]) -> Marks:
             elsewhere[fields.integers[PROCESS].rows] = True
         pid = fields.dense(PROCESS, len(marks), 0)
         columns = (track, elsewhere, pid)
-        pairs = np.stack([*(each[named.rows].astype(np.int64) for each in columns), named.values])
+        pairs = np.stack([*(ids[named.rows].astype(np.int64) for ids in columns), named.values])
         distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
         places = []
         for at, is_elsewhere, number, tid in distinct.T.tolist():

@@ -67,7 +67,7 @@ class JobAnswer:
             "clock": {
                 "aligned": clocks.is_aligned,
                 "residual_ns": round(clocks.residual_ns),
-                "offset_ns": [round(each) for each in clocks.offset_ns.tolist()],
+                "offset_ns": [round(offset) for offset in clocks.offset_ns.tolist()],
                 "drift_ppm": [drift * 1e6 for drift in clocks.drift.tolist()],
             },
             "steps": {

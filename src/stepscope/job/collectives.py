@@ -123,7 +123,7 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     kinds, kind = _ArgumentReader(trace).kinds(rows, rows)
     groups: dict[tuple[Any, ...], int] = {}
     group = np.array(
-        [groups.setdefault((each.group, each.members, each.pair), len(groups)) for each in kinds]
+        [groups.setdefault((one.group, one.members, one.pair), len(groups)) for one in kinds]
     )[kind]
     alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # no number: on its own
     keys, code = np.unique(np.stack([group, seq, alone]), axis=1, return_inverse=True)
@@ -228,7 +228,7 @@ class _ArgumentReader:
             kernel = self._trace.strings[name_id]
             name = called if BACKEND_COLLECTIVE.search(called) else collective_of_kernel(kernel)
         dtype, group = str(pairs.get(DTYPE, "")), str(pairs.get(GROUP_NAME, ""))
-        told = pairs.get(MODULE)
+        named = pairs.get(MODULE)
         if elements == NO_NUMBER:
             elements, dtype = _input_size(pairs)
         width = element_bytes(dtype)
@@ -242,8 +242,8 @@ class _ArgumentReader:
             group_size=size if size != NO_NUMBER else len(members) or NO_NUMBER,
             dtype=dtype,
             bytes=elements * width if elements != NO_NUMBER and width else NO_NUMBER,
-            module=told
-            if isinstance(told, str)
+            module=named
+            if isinstance(named, str)
             else "" if module == NO_SLICE else self._trace.strings[module],
             pair=(source, target) if is_pair else (NO_NUMBER, NO_NUMBER),
         )  # fmt: skip

@@ -109,7 +109,7 @@ class _Beside:
         zero = np.zeros(2)
         figures = {}
         for name, mine in own.items():
-            usual = np.median([each.get(name, zero) for each in peers] or [zero], axis=0)
+            usual = np.median([row.get(name, zero) for row in peers] or [zero], axis=0)
             figures[name] = mine, usual
         return figures
 

@@ -174,11 +174,11 @@ def _of_samples(
     causes = by_cause.reshape(len(Cause), steps)
     some = np.flatnonzero(causes.any(axis=1))
     names = tuple(Cause(int(i)).words for i in some)
-    told = StepRows(
+    causes_by_step = StepRows(
         names, causes[some].astype(np.float32), np.zeros((len(some), steps), np.float32)
     )
     moments = np.stack([spent.stack[sampled][is_own], cause, step])
-    return told, _lines(spent, moments, weight, steps)
+    return causes_by_step, _lines(spent, moments, weight, steps)
 
 
 def _lines(spent: Ledger, moments: Int64, weight: NDArray[Any], steps: int) -> StepRows:

@@ -87,12 +87,12 @@ class Limits:
             and call.func is reference.node
         ]
         self._constructed = creations
-        self._creations = [each for each in creations if each.function not in instances]
+        self._creations = [one for one in creations if one.function not in instances]
         for node in self._parsed.nodes:
             origin = instances.returned_by(node.func) if isinstance(node, cst.Call) else None
             if origin is not None and origin.name in PROFILERS:
                 self._creations.append(Creation(conversion, origin, node))
-        self._creations.sort(key=lambda each: each.at)
+        self._creations.sort(key=lambda one: one.at)
 
     def convert(self) -> None:
         source, target = self._conversion.source, self._conversion.target
@@ -105,12 +105,12 @@ class Limits:
     # Paddle allows one Profiler at a time.
 
     def _make_room(self, creation: Creation, before: list[Creation]) -> None:
-        here = [each for each in before if each.function is creation.function and each.name]
-        in_the_way = {each.name for each in here if self._is_read_from(each.name, creation)}
-        free = dict.fromkeys(each.name for each in here if each.name not in in_the_way)
+        here = [other for other in before if other.function is creation.function and other.name]
+        in_the_way = {other.name for other in here if self._is_read_from(other.name, creation)}
+        free = dict.fromkeys(other.name for other in here if other.name not in in_the_way)
         if creation.repeats and creation.name:
             free[creation.name] = None
-        elsewhere = any(each.lasts for each in before if each.function is not creation.function)
+        elsewhere = any(other.lasts for other in before if other.function is not creation.function)
         if in_the_way:
             self._mark(creation, f"{_ONE_AT_A_TIME}: delete {', '.join(sorted(in_the_way))} before")
         elif elsewhere:

@@ -294,7 +294,7 @@ def roofline_text(rows: Roofline, row_limit: int) -> str:
         numbers("Calls", rows.calls, number_text),
         numbers("Device time", rows.device_ns, time_text),
         Column("FLOP/s", [amount_text(rate, "FLOP/s") for rate in rows.flops_per_second.tolist()]),
-        Column("Bytes/s", [amount_text(each, "B/s") for each in rows.bytes_per_second.tolist()]),
+        Column("Bytes/s", [amount_text(speed, "B/s") for speed in rows.bytes_per_second.tolist()]),
         Column("FLOP/B", [f"{ratio:,.1f}" if ratio else "-" for ratio in rows.intensity.tolist()]),
     ]
     if rows.roof_ns.any():

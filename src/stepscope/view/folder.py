@@ -68,14 +68,14 @@ class Folder:
     def listing(self) -> Listing:
         """Return all complete traces, and those that are being recorded."""
         entries = _Entries(self.root)
-        seen = {found: path for path, found in filter(None, map(self._candidate, entries))}
-        known = self._is_trace
+        seen = {file: path for path, file in filter(None, map(self._candidate, entries))}
+        is_trace_file = self._is_trace
         self._is_trace = {
-            found: known[found] if found in known else _looks_like_a_trace(path)
-            for found, path in seen.items()
+            file: is_trace_file[file] if file in is_trace_file else _looks_like_a_trace(path)
+            for file, path in seen.items()
         }
-        traces = [found for found, is_trace in self._is_trace.items() if is_trace]
-        traces.sort(key=lambda found: (-found.written_ns, found.name))
+        traces = [file for file, is_trace in self._is_trace.items() if is_trace]
+        traces.sort(key=lambda file: (-file.written_ns, file.name))
         left_out = entries.left_out
         if len(traces) > MAX_TRACES:
             left_out = f"only the newest {MAX_TRACES:,} of {len(traces):,} traces are shown"

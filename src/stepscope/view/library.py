@@ -155,9 +155,9 @@ class Library:
 
     def _forget_old_reports(self) -> None:
         reports = self._state.reports
-        ended = [found for found, report in reports.items() if report.file or report.error]
-        for found in ended[: max(0, len(reports) - _REPORTS_KEPT)]:
-            file = reports.pop(found).file
+        ended = [listed for listed, report in reports.items() if report.file or report.error]
+        for listed in ended[: max(0, len(reports) - _REPORTS_KEPT)]:
+            file = reports.pop(listed).file
             if file is not None:
                 file.unlink(missing_ok=True)  # a response in progress keeps it open
 

@@ -80,11 +80,11 @@ def _recorded(trace: Trace) -> Iterator[Counter]:
         columns[key] = at[order], values[order]
     for key, (at, values) in columns.items():
         group = some.track[at].astype(np.int64) << 32 | some.name[at]
-        for each in np.unique(group):
-            mine = np.flatnonzero(group == each)
-            name = trace.strings[int(each & 0xFFFFFFFF)]
+        for series in np.unique(group):
+            mine = np.flatnonzero(group == series)
+            name = trace.strings[int(series & 0xFFFFFFFF)]
             title = name if key in {_VALUE, name} or len(columns) == 1 else f"{name} {key}"
-            yield Counter(title, int(each >> 32), some.time_ns[at[mine]], values[mine])
+            yield Counter(title, int(series >> 32), some.time_ns[at[mine]], values[mine])
 
 
 def _others(trace: Trace, rest: Any) -> dict[str, tuple[Any, Any]]:

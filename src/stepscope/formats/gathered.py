@@ -109,7 +109,9 @@ class Gathered:
             duration_ns=np.where(is_kept, end, 0) - np.where(is_kept, start, 0),
             track=track.astype(np.uint32),
             flags=flags,
-            correlation=None if correlation is None else _or_no_correlation(correlation),
+            correlation=None
+            if correlation is None
+            else np.where(correlation == ABSENT, NO_CORRELATION, correlation),
             args=_args(integers or {}, rest),
         )
         self._slices.append(added if is_kept.all() else added.take(is_kept))
@@ -170,10 +172,6 @@ class Gathered:
 def _window(starts: Sequence[Int64], ends: Int64) -> tuple[int, int]:
     times = np.concatenate([*starts, ends])
     return (int(times.min()), int(times.max())) if len(times) else (0, 0)
-
-
-def _or_no_correlation(correlation: Int64) -> Int64:
-    return np.where(correlation == ABSENT, NO_CORRELATION, correlation)
 
 
 def _args(integers: Mapping[str, Int64], rest: UInt32 | None) -> Args:

@@ -135,13 +135,11 @@ class _Scrubber:
         if path.startswith("<") or path in self.files.values():
             return path  # not a file
         installed = _INSTALLED.sub("", path)
-        if installed != path or (not path.startswith(("/", "~")) and self._is_library(path)):
+        is_relative = not path.startswith(("/", "~"))
+        if installed != path or (is_relative and self._code.library(path) != OWN):
             return installed
         suffix = path[path.rfind(".") :] if re.search(r"\.\w{1,5}$", path) else ""
         return self.files.setdefault(path, f"file{len(self.files) + 1}{suffix}")
-
-    def _is_library(self, path: str) -> bool:
-        return self._code.library(path) != OWN
 
 
 def _is_deep(path: str) -> bool:

@@ -140,9 +140,8 @@ def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[Sqlit
         way_out = "export it again; a file that is still being written has a -wal file beside it"
         if "interrupted" in str(error):
             way_out = f"it has a table that takes more than {_PATIENCE_S:.0f} s to read a row of"
-        raise TraceReadError(
-            path, f"is a damaged SQLite file: {_one_line(error)}", way_out
-        ) from None
+        reason = " ".join(str(error).split())[:300]
+        raise TraceReadError(path, f"is a damaged SQLite file: {reason}", way_out) from None
     if progress is not None:
         progress(size, size)
 
@@ -150,10 +149,6 @@ def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[Sqlit
 def quoted(name: str) -> str:
     """Quote a name for a statement."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def _integer(column: str) -> str:

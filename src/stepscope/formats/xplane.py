@@ -158,7 +158,11 @@ def _first_ns(data: bytes) -> tuple[int, int]:
 def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
     if plane.name in _SKIPPED:
         return
-    names = {key: (gathered.text(name), _category(name)) for key, name in plane.events.items()}
+    # The index of the category in _CATEGORIES: a device's track defines all others.
+    names = {
+        key: (gathered.text(name), _PYTHON if XLA_FRAME.match(name) else _PLAIN)
+        for key, name in plane.events.items()
+    }
     reader = _Stats(gathered, plane.stats)
     pid = plane.name or str(plane.number)
     is_device = device_number(Track("", "", plane.name)) >= 0
@@ -171,11 +175,6 @@ def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
             )
         )
         _add_line(gathered, line, track, (names, reader, began, plane.of_events))
-
-
-def _category(name: str) -> int:
-    """Return the index of an event's category in ``_CATEGORIES``; the track defines all others."""
-    return _PYTHON if XLA_FRAME.match(name) else _PLAIN
 
 
 def _line(data: memoryview) -> _Line:

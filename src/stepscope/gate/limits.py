@@ -128,8 +128,9 @@ def broken(
             elif (total > bound) if is_most else (total < bound):
                 word = "at most" if is_most else "at least"
                 amount = measured[name].text(total)
+                quantity = measured[name]
                 rows = "".join(
-                    f"\n  {_row(measured[name], row)}" for row in measured[name].rows[:3]
+                    f"\n  {row.words}: {quantity.text(row.total)}" for row in quantity.rows[:3]
                 )
                 yield (
                     f"{words_of(name)}: {amount}, and {word} {value_text(name, bound)} is allowed"
@@ -156,10 +157,6 @@ def _regressions(
                 f"{words_of(name)}: {now.text(now.total)}, and the baseline has "
                 f"{now.text(before.total)}{f'{chr(10)}  mostly {guilty}' if guilty else ''}"
             )
-
-
-def _row(quantity: Quantity, row: Share) -> str:
-    return f"{row.words}: {quantity.text(row.total)}"
 
 
 # ---- baselines: small files, to be kept with the tests

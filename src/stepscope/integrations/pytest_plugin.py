@@ -206,7 +206,9 @@ def _judge(item: pytest.Item, trace: Trace, limits: Limits) -> None:
     path = _baseline_of(item)
     reasons, baseline = [], None
     try:
-        baseline = load_baseline(path) if limits.grow and not _updates(item) else None
+        baseline = (
+            load_baseline(path) if limits.grow and not item.config.getoption(_UPDATE) else None
+        )
         reasons = list(broken(trace, limits, baseline))
         if limits.grow and baseline is None and not reasons:
             save_baseline(path, trace, limits)
@@ -216,10 +218,6 @@ def _judge(item: pytest.Item, trace: Trace, limits: Limits) -> None:
     if reasons:
         how = f"\npytest {_UPDATE} keeps it as the new baseline ({path})" if baseline else ""
         pytest.fail("stepscope: " + "\nstepscope: ".join(reasons) + how, pytrace=False)
-
-
-def _updates(item: pytest.Item) -> bool:
-    return bool(item.config.getoption(_UPDATE))
 
 
 def _baseline_of(item: pytest.Item) -> Path:

@@ -122,7 +122,8 @@ def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) 
         child = child if child is not None and child.poll() is None else _child()
         assert child.stdin is not None and child.stdout is not None
         try:
-            _send(child.stdin, paths[at])
+            child.stdin.write(json.dumps(paths[at]).encode() + b"\n")
+            child.stdin.flush()
             done.put((at, _receive(child.stdout)))
         except (OSError, ValueError):
             child.wait()
@@ -148,11 +149,6 @@ def _child() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         env={**os.environ, **threads},
     )
-
-
-def _send(pipe: BinaryIO | Any, path: str) -> None:
-    pipe.write(json.dumps(path).encode() + b"\n")
-    pipe.flush()
 
 
 def _receive(pipe: BinaryIO | Any) -> RankSummary:

@@ -80,7 +80,8 @@ def stragglers(job: Job) -> list[Straggler]:
     typical_ns = max(job.typical_step_ns, 1.0)
     beyond = delays - _middle(delays)
     late = []
-    for rank in np.argsort(-delays.mean(axis=1), kind="stable")[: _worth_a_look(job)].tolist():
+    most_late = max(len(job) // 2, 1)  # the median is the reference: at most half can be late
+    for rank in np.argsort(-delays.mean(axis=1), kind="stable")[:most_late].tolist():
         pattern = _persistent(job, beyond, rank, typical_ns) or _passing(
             job, beyond, rank, typical_ns, step_ns
         )
@@ -105,10 +106,6 @@ def stragglers(job: Job) -> list[Straggler]:
             )
         )
     return sorted(late, key=lambda one: -one.saves_ns)
-
-
-def _worth_a_look(job: Job) -> int:
-    return max(len(job) // 2, 1)  # the median is the reference: at most half can be late
 
 
 def _middle(delays: Float64) -> Float64:

@@ -121,15 +121,11 @@ def _table(title: str, rows: Iterable[tuple[str, ...]], headings: tuple[str, ...
 
 
 def _cell(text: str) -> str:
-    short = _short(text)
+    short = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
     indent = "&nbsp;" * (len(short) - len(short.lstrip(" ")))  # a browser drops spaces
     return (
         f'<td style="{_LEFT}" title="{_escaped(text)}">{indent}{_escaped(short.lstrip(" "))}</td>'
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
 def _escaped(text: str) -> str:

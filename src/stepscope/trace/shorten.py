@@ -27,12 +27,9 @@ def with_short_texts(captured: Captured, longest: int = LONGEST_TEXT_BYTES) -> C
     for row in long.tolist():
         size = f"{int(lengths[row]):,} bytes"
         is_fragment = row in fragments
-        texts[row] = f'"left out": "{size}"' if is_fragment else _cut(texts[row], size)
+        cut = f"{texts[row][:_KEPT_BYTES]}... ({size})"
+        texts[row] = f'"left out": "{size}"' if is_fragment else cut
     return replace(captured, strings=Strings.of(texts))
-
-
-def _cut(text: str, size: str) -> str:
-    return f"{text[:_KEPT_BYTES]}... ({size})"
 
 
 def _fragments(captured: Captured) -> set[int]:

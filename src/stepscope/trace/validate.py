@@ -66,7 +66,8 @@ def check(
                 continue
             values = getattr(table, column)
             if isinstance(values, Args):
-                _check_integers(name, column, values, len(table))
+                for key, sparse in values.integers.items():
+                    _check_sparse(f"{name}.{column}", key, sparse, len(table))
                 ids = fragments.get((name, column), ())
                 _check_fragments(name, column, values, ids, captured.strings)
             elif not spec.transient and len(values):
@@ -200,11 +201,6 @@ def _check_fragments(
         raise Damage(
             table, column, row, f"{shown(strings[bad])} is not the inside of a JSON object"
         )
-
-
-def _check_integers(table: str, column: str, args: Args, rows: int) -> None:
-    for key, sparse in args.integers.items():
-        _check_sparse(f"{table}.{column}", key, sparse, rows)
 
 
 def _check_sparse(table: str, key: str, sparse: IntColumn, rows: int) -> None:

@@ -132,14 +132,10 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
     site = -1
     if peak.slice != NO_SLICE:
         site = int(site_of_block[np.flatnonzero(timeline.slice == peak.slice)[0]])
+    # What the allocator held at the peak, what would lower it, and what is unknown.
+    about = peak_memory(timeline.trace, timeline.device)
     return {
         "name": timeline.device,
-        "about": _about(timeline),
+        "about": {} if about is None else about.to_json(),
         "peak": {"time": max(peak.time_ns - start, 0), "bytes": peak.bytes, "site": site},
     }
-
-
-def _about(timeline: MemoryTimeline) -> dict[str, Any]:
-    """Return what the allocator held at the peak, what would lower it, and what is unknown."""
-    peak = peak_memory(timeline.trace, timeline.device)
-    return {} if peak is None else peak.to_json()

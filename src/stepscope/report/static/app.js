@@ -93,11 +93,11 @@ export class App {
 
   route() {
     const { id, state } = parseHash(location.hash);
-    const known = this.pages.find((each) => each.id === id);
-    this.page = known ?? this.pages[0];
-    const unknown = known || !id ? "" : `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
+    const asked = this.pages.find((page) => page.id === id);
+    this.page = asked ?? this.pages[0];
+    const unknown = asked || !id ? "" : `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
     this.tell([unknown, ...this.losses()].filter(Boolean).join(" "));
-    this.state = known ? state : {};
+    this.state = asked ? state : {};
     this.leave?.();
     this.leave = undefined;
     this.root.replaceChildren();

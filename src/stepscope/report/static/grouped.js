@@ -173,12 +173,12 @@ function list(data, grouping, name, columns, config, scope) {
   if (!hasRows(data, table)) return null;
   const rows = rowsOf(data, table);
   const inScope = new Set(rowsIn(data, table, rows, scope));
-  const found = rowsWith(rows, "name", name)
+  const matches = rowsWith(rows, "name", name)
     .filter((row) => inScope.has(row))
     .sort((a, b) => Number(rows.value(config.amount, b)) - Number(rows.value(config.amount, a)));
   const amount = columns.find((column) => column.key === config.amount);
-  if (!found.length || !amount || found.every((row) => !rows.value(grouping, row))) return null;
-  const items = found.slice(0, LISTED).map((row) =>
+  if (!matches.length || !amount || matches.every((row) => !rows.value(grouping, row))) return null;
+  const items = matches.slice(0, LISTED).map((row) =>
     h(
       "li",
       null,
@@ -186,8 +186,8 @@ function list(data, grouping, name, columns, config, scope) {
       h("span", { class: "text" }, String(rows.value(grouping, row)) || "(none)"),
     ),
   );
-  const left = found.length - items.length;
-  return h("section", null, h("h3", null, GROUPINGS[grouping].list), h("ul", null, ...items), left > 0 && h("p", { class: "quiet" }, `and ${left} more`));
+  const leftOut = matches.length - items.length;
+  return h("section", null, h("h3", null, GROUPINGS[grouping].list), h("ul", null, ...items), leftOut > 0 && h("p", { class: "quiet" }, `and ${leftOut} more`));
 }
 
 /** @param {string | undefined} asked @param {string[]} kinds @param {Config} config */

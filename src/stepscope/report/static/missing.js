@@ -10,10 +10,10 @@ import { h } from "stepscope/dom.js";
  * @property {string} [argument] of the profiler, in either dialect, that does
  */
 
-/** @param {string} title of the page @param {Missing} [told] */
-export function missing(title, told) {
-  if (!told) return h("section", { class: "missing" }, h("h1", null, title), h("p", null, "This trace has nothing for this page."));
-  const { shows, why, option, argument } = told;
+/** @param {string} title of the page @param {Missing} [about] */
+export function missing(title, about) {
+  if (!about) return h("section", { class: "missing" }, h("h1", null, title), h("p", null, "This trace has nothing for this page."));
+  const { shows, why, option, argument } = about;
   return h(
     "section",
     { class: "missing" },

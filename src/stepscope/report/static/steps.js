@@ -144,9 +144,9 @@ class StepChart {
   /** @param {number} row */
   choose(row) {
     this.chosen = row;
-    this.line.textContent = row < 0 ? this.summary() : this.told(row);
+    this.line.textContent = row < 0 ? this.summary() : this.describe(row);
     this.canvas.setAttribute("aria-valuenow", String(row + 1));
-    this.canvas.setAttribute("aria-valuetext", row < 0 ? this.summary() : this.told(row));
+    this.canvas.setAttribute("aria-valuetext", row < 0 ? this.summary() : this.describe(row));
     this.view?.redraw();
   }
 
@@ -160,7 +160,7 @@ class StepChart {
   }
 
   /** @param {number} row */
-  told(row) {
+  describe(row) {
     const parts = this.parts.filter(({ ns }) => ns[row] > 0).map(({ id, ns }) => `${id.replace("_", " ")} ${time(ns[row])}`);
     const slow = this.slow[row] ? " (slow)" : "";
     return `Step ${this.number[row]}: ${time(this.duration[row])}${slow} – ${parts.join(", ")}`;

@@ -146,8 +146,8 @@ export class Table {
     if (this.parents) {
       // A filter opens all: what is found must be seen.
       const open = this.query ? () => true : (/** @type {number} */ row) => this.open.has(row);
-      const found = flattened(this.parents, compare, wanted, open);
-      [this.order, this.children] = [found.shown, found.children];
+      const flat = flattened(this.parents, compare, wanted, open);
+      [this.order, this.children] = [flat.shown, flat.children];
     } else {
       this.order = [];
       for (let row = 0; row < rows.length; row++) if (wanted(row)) this.order.push(row);
@@ -181,12 +181,12 @@ export class Table {
   }
 
   offerMore() {
-    const left = this.order.length - this.body.children.length;
+    const hidden = this.order.length - this.body.children.length;
     this.more.replaceChildren();
-    if (left > 0) {
+    if (hidden > 0) {
       this.more.append(
-        h("button", { onclick: () => this.showMore() }, `Show ${number(Math.min(STEP, left))} more`),
-        h("span", { class: "quiet" }, ` ${number(left)} left`),
+        h("button", { onclick: () => this.showMore() }, `Show ${number(Math.min(STEP, hidden))} more`),
+        h("span", { class: "quiet" }, ` ${number(hidden)} left`),
       );
     } else if (!this.order.length) {
       const why = this.query ? `Nothing matches “${this.query.slice(0, 100)}”.` : "Nothing here.";

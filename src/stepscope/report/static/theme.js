@@ -4,7 +4,7 @@ const KEPT_AS = "stepscope-theme";
 
 /** Take up what the reader chose last, and print in light colours: paper is white. */
 export function startTheme() {
-  const chosen = kept();
+  const chosen = storedTheme();
   if (chosen) document.documentElement.dataset.theme = chosen;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", announce);
   window.addEventListener("beforeprint", () => print(true));
@@ -54,7 +54,7 @@ function announce() {
   window.dispatchEvent(new Event("themechange"));
 }
 
-function kept() {
+function storedTheme() {
   try {
     const theme = localStorage.getItem(KEPT_AS);
     return theme === "light" || theme === "dark" ? theme : null;

@@ -16,17 +16,17 @@ export const page = {
   show(root, data, state, app) {
     const nodes = nodesOf(data);
     const chart = h("div", { class: "diff-flame", role: "tree", "aria-label": "Call paths of a step" });
-    const told = h("p", { class: "quiet", "aria-live": "polite" });
+    const status = h("p", { class: "quiet", "aria-live": "polite" });
     /** @param {number} top */
     const show = (top) => {
       const at = top < nodes.length ? top : 0;
-      told.textContent = words(nodes[at], nodes[0]);
-      chart.replaceChildren(...levels(nodes, at, (row) => show(row), (row) => (told.textContent = words(nodes[row], nodes[0]))));
+      status.textContent = words(nodes[at], nodes[0]);
+      chart.replaceChildren(...levels(nodes, at, (row) => show(row), (row) => (status.textContent = words(nodes[row], nodes[0]))));
       app.note({ at: at ? String(at) : "" });
     };
     root.append(
       h("p", null, "A box is a call path, as wide as the longer of before and after. ", h("span", { class: "diff-key diff-more" }, "longer"), " ", h("span", { class: "diff-key diff-less" }, "shorter"), " Click a box to zoom into it; click the lowest row to go back."),
-      told,
+      status,
       chart,
     );
     show(Number(state.at ?? 0));

@@ -13,15 +13,15 @@ export const page = {
   title: "Comparison",
   available: () => true,
   show(root, data, state, app) {
-    const told = data.value("diff");
-    const change = told.is_real ? (told.change > 0 ? "diff-slower" : "diff-faster") : "";
+    const diff = data.value("diff");
+    const change = diff.is_real ? (diff.change > 0 ? "diff-slower" : "diff-faster") : "";
     /** @type {Table[]} */
-    const tables = told.tables;
+    const tables = diff.tables;
     const place = h("div");
     /** @param {string} by */
     const show = (by) => {
       const table = tables.find((each) => each.by === by) ?? tables[0];
-      place.replaceChildren(diffTable(table.rows, told.before_ns, told.unit));
+      place.replaceChildren(diffTable(table.rows, diff.before_ns, diff.unit));
     };
     const chosen = state.by ?? tables[0].by;
     const choices = /** @type {[string, string][]} */ (tables.map(({ by, title }) => [by, title]));
@@ -31,11 +31,11 @@ export const page = {
     });
     const steps = new Steps(data);
     root.append(
-      h("h1", { class: `diff-verdict ${change}` }, told.verdict),
-      h("ul", { class: "diff-facts quiet" }, ...[...told.facts, ...told.others].map((/** @type {string} */ line) => h("li", null, line))),
-      h("h2", null, `${told.unit === "run" ? "Runs" : "Steps"} of both sides, on one scale`),
+      h("h1", { class: `diff-verdict ${change}` }, diff.verdict),
+      h("ul", { class: "diff-facts quiet" }, ...[...diff.facts, ...diff.others].map((/** @type {string} */ line) => h("li", null, line))),
+      h("h2", null, `${diff.unit === "run" ? "Runs" : "Steps"} of both sides, on one scale`),
       steps.element,
-      h("h2", null, `What changed: ${time(told.before_ns)} to ${time(told.after_ns)}`),
+      h("h2", null, `What changed: ${time(diff.before_ns)} to ${time(diff.after_ns)}`),
       by,
       place,
     );

@@ -18,8 +18,8 @@ export function lostEvents(data) {
 
 /** Events that only sums have: pages that show single ones lack them. @param {Data} data */
 export function lowerDetail(data) {
-  const left = data.value("left_out");
-  if (!left) return "";
+  const leftOut = data.value("left_out");
+  if (!leftOut) return "";
   const events = data.value("overview").events;
-  return `Lower detail: the timeline holds ${number(events - left)} of ${number(events)} events, the longest at each moment. Sums include every event.`;
+  return `Lower detail: the timeline holds ${number(events - leftOut)} of ${number(events)} events, the longest at each moment. Sums include every event.`;
 }

@@ -82,15 +82,15 @@ export function parentsOf(depth) {
  * @returns {{shown: number[], children: Map<number, number[]>}}
  */
 export function flattened(parents, compare, wanted, open) {
-  const kept = new Uint8Array(parents.length);
+  const isShown = new Uint8Array(parents.length);
   for (let row = parents.length - 1; row >= 0; row--) {
-    if (wanted(row)) kept[row] = 1;
-    if (kept[row] && parents[row] >= 0) kept[parents[row]] = 1;
+    if (wanted(row)) isShown[row] = 1;
+    if (isShown[row] && parents[row] >= 0) isShown[parents[row]] = 1;
   }
   /** @type {Map<number, number[]>} */
   const children = new Map();
   for (let row = 0; row < parents.length; row++) {
-    if (!kept[row]) continue;
+    if (!isShown[row]) continue;
     const siblings = children.get(parents[row]);
     if (siblings) siblings.push(row);
     else children.set(parents[row], [row]);

@@ -4,7 +4,7 @@ import { isTyping } from "stepscope/app.js";
 import { h, select } from "stepscope/dom.js";
 import { bytes, number, time } from "stepscope/format.js";
 import { whenChoice } from "stepscope/scopes.js";
-import { found, isPart, Lines, textLines } from "stepscope/source/lines.js";
+import { isPart, Lines, linesWith, textLines } from "stepscope/source/lines.js";
 import { Table } from "stepscope/table.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -45,9 +45,9 @@ class SourcePage {
     this.times = data.value("source.times");
     this.when = this.times.includes(state.when) ? state.when : this.times[0];
     this.lines = new Lines(data, this.when);
-    const known = this.lines.measures().map(([id]) => id);
+    const measures = this.lines.measures().map(([id]) => id);
     /** @type {Measure} */
-    this.measure = known.find((id) => id === state.by) ?? known[0];
+    this.measure = measures.find((id) => id === state.by) ?? measures[0];
     this.query = state.q ?? "";
     this.files = this.lines.files(this.measure);
     this.file = this.files.find((file) => file.name === state.file) ?? this.files[0];
@@ -166,7 +166,7 @@ class SourcePage {
     const mostOf = (/** @type {Measure} */ id) => this.lines.values[id][this.lines.hottest(this.file, id)[0]] || 1;
     // The parts of the self time are drawn to its scale: side by side they add up to its bar.
     const costs = beside.map(([id]) => ({ id, most: mostOf(isPart(id) ? "self" : id) }));
-    const rows = numbers.map((each) => this.codeRow(each, rowOf.get(each) ?? -1, costs));
+    const rows = numbers.map((line) => this.codeRow(line, rowOf.get(line) ?? -1, costs));
     const titles = beside.map(([id, title, hint]) => h("th", { scope: "col", title: hint, class: isPart(id) && "part-cost" }, title));
     const counted = this.lines.calls.length > 0;
     const others = [...(counted ? ["Calls"] : []), "Line", this.text.length ? "Code" : "Function"].map((title) => h("th", { scope: "col" }, title));
@@ -199,19 +199,19 @@ class SourcePage {
 
   /** @param {number} line @param {number} row of the lines that cost something, -1 @param {{id: Measure, most: number}[]} costs */
   codeRow(line, row, costs) {
-    const known = row >= 0;
+    const hasCost = row >= 0;
     const text = line ? (this.text[line - 1] ?? `${this.lines.functions[row]}`) : "(module level: which line is not recorded)";
     const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
     const cells = costs.map(({ id, most }) => {
-      const value = known ? this.lines.values[id][row] : 0;
+      const value = hasCost ? this.lines.values[id][row] : 0;
       const cell = h("td", { class: isPart(id) ? "cost part-cost" : "cost" }, this.cost(value, id));
       if (value) cell.style.setProperty("--share", `${((100 * value) / most).toFixed(1)}%`);
       return cell;
     });
-    const calls = known && this.lines.calls[row] ? number(this.lines.calls[row]) : "";
+    const calls = hasCost && this.lines.calls[row] ? number(this.lines.calls[row]) : "";
     return h(
       "tr",
-      { "data-line": line, "data-row": known && row, tabindex: known && -1 },
+      { "data-line": line, "data-row": hasCost && row, tabindex: hasCost && -1 },
       ...cells,
       this.lines.calls.length > 0 && h("td", null, calls),
       h("td", { class: "number" }, line || ""),
@@ -319,7 +319,7 @@ class SourcePage {
   search(query) {
     this.query = query;
     this.app.note({ q: query });
-    this.hits = found(this.text, query);
+    this.hits = linesWith(this.text, query);
     const hits = new Set(this.hits.map(String));
     for (const tr of this.code.querySelectorAll("tbody tr")) {
       tr.classList.toggle("found", hits.has(/** @type {HTMLElement} */ (tr).dataset.line ?? ""));

@@ -167,12 +167,12 @@ export class Plot {
 
   /** The smallest point at a place, -1 without. @param {number} x @param {number} y */
   at(x, y) {
-    let found = -1;
+    let nearest = -1;
     for (const [i, point] of this.shown.points.entries()) {
       const away = Math.hypot(this.x(point.intensity) - x, this.y(point.rate) - y);
-      if (away <= radius(point.time, this.longest) + NEAR) found = i; // later ones are smaller
+      if (away <= radius(point.time, this.longest) + NEAR) nearest = i; // later ones are smaller
     }
-    return found;
+    return nearest;
   }
 
   /** @param {number} i */

@@ -30,9 +30,9 @@ function around(values) {
 
 /** The whole powers of ten in a range. @param {Range} range */
 export function decades({ from, to }) {
-  const found = [];
-  for (let power = Math.ceil(from); power <= Math.floor(to); power++) found.push(power);
-  return found;
+  const powers = [];
+  for (let power = Math.ceil(from); power <= Math.floor(to); power++) powers.push(power);
+  return powers;
 }
 
 /**

@@ -57,10 +57,10 @@ export class Lines {
   beside(chosen) {
     const hidden = new Set(["device_total", "bytes_total"]);
     if (hidden.delete(chosen)) hidden.add(chosen.replace("_total", ""));
-    const known = this.measures();
+    const measures = this.measures();
     // A self time with one part is that part.
-    const apart = known.filter(([id]) => isPart(id)).length > 1;
-    return known.filter(([id]) => !hidden.has(id) && (apart || !isPart(id)));
+    const apart = measures.filter(([id]) => isPart(id)).length > 1;
+    return measures.filter(([id]) => !hidden.has(id) && (apart || !isPart(id)));
   }
 
   /** What a file costs: inner lines count for outer ones in totals, so those are not summed. @param {Measure} measure @returns {File[]} the dearest first */
@@ -123,7 +123,7 @@ export function textLines(text) {
  * @param {string[]} lines
  * @param {string} query
  */
-export function found(lines, query) {
+export function linesWith(lines, query) {
   const wanted = query.toLowerCase();
   if (!wanted) return [];
   return lines.flatMap((line, i) => (line.toLowerCase().includes(wanted) ? [i + 1] : []));

@@ -25,11 +25,11 @@ const GAP = 5; // CSS pixels below a curve
 export function countersOf(data) {
   /** @type {Stored[]} */
   const stored = data.value("timeline.counters") ?? [];
-  return stored.map((each, i) => {
+  return stored.map((counter, i) => {
     const values = data.column(`counters.${i}.value`);
     let most = 0;
     for (let at = 0; at < values.length; at++) most = Math.max(most, values[at]);
-    return { number: i, ...each, time: data.column(`counters.${i}.time`), values, most };
+    return { number: i, ...counter, time: data.column(`counters.${i}.time`), values, most };
   });
 }
 

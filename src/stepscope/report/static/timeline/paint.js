@@ -187,15 +187,15 @@ export class Painter {
    * @param {number} room CSS pixels
    */
   clipped(context, name, room) {
-    let known = this.texts.get(name);
-    if (!known) {
+    let measured = this.texts.get(name);
+    if (!measured) {
       const text = shown(this.lanes.data.text(name));
-      known = { text, width: context.measureText(text).width };
-      this.texts.set(name, known);
+      measured = { text, width: context.measureText(text).width };
+      this.texts.set(name, measured);
     }
-    if (known.width <= room) return known.text;
-    const count = Math.floor(((room - ELLIPSIS) / known.width) * known.text.length);
-    return count < 2 ? "" : `${known.text.slice(0, count)}…`;
+    if (measured.width <= room) return measured.text;
+    const count = Math.floor(((room - ELLIPSIS) / measured.width) * measured.text.length);
+    return count < 2 ? "" : `${measured.text.slice(0, count)}…`;
   }
 }
 

@@ -31,12 +31,12 @@ const built = new WeakMap();
 
 /** @param {Data} data */
 function builtFor(data) {
-  let known = built.get(data);
-  if (!known) {
-    known = { lanes: new Lanes(data), flows: new Flows(data), names: distinctNames(data), counters: countersOf(data) };
-    built.set(data, known);
+  let shared = built.get(data);
+  if (!shared) {
+    shared = { lanes: new Lanes(data), flows: new Flows(data), names: distinctNames(data), counters: countersOf(data) };
+    built.set(data, shared);
   }
-  return known;
+  return shared;
 }
 
 export class Timeline {

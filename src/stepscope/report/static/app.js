@@ -14,11 +14,11 @@ import { startTheme, toggleTheme } from "stepscope/theme.js";
  * @typedef {object} Page
  * @property {string} id in the URL
  * @property {string} title
- * @property {(data: Data) => boolean} available whether the trace has anything for it
+ * @property {(data: Data) => boolean} available whether the trace has data for it
  * @property {(root: HTMLElement, data: Data, state: State, app: App) => (() => void) | void} show
- *   fills the root; what it returns is called when the page is left or the state changes by hand
- * @property {boolean} [bySlice] it shows single events, of which a report of a big trace lacks some
- * @property {import("./help.js").Keys} [keys] of its own, for the help
+ *   fills the root; the returned function is called when the page is left or the state changes by hand
+ * @property {boolean} [bySlice] it shows single events; a report of a big trace has only some of them
+ * @property {import("./help.js").Keys} [keys] the page's own keys, for the help
  * @property {import("./missing.js").Missing} [missing] why a trace may have nothing for it, and what to do about that
  */
 
@@ -56,7 +56,7 @@ export class App {
     startTheme();
     window.addEventListener("hashchange", () => {
       this.route();
-      // Who reads with a screen reader, or scrolls by key, is on the new page now.
+      // Screen readers and scrolling by key continue on the new page.
       this.root.focus({ preventScroll: true });
     });
     window.addEventListener("keydown", (event) => this.key(event));
@@ -67,7 +67,7 @@ export class App {
     return this.page.id;
   }
 
-  /** Go to a page, as a click on a link would. @param {string} id @param {State} [state] */
+  /** Open a page as if its link was clicked. @param {string} id @param {State} [state] */
   go(id, state = {}) {
     location.hash = hashOf(id, state);
   }
@@ -77,12 +77,12 @@ export class App {
     return `#${hashOf(id, state)}`;
   }
 
-  /** Whether there is such a page in this report, with anything on it. @param {string} id */
+  /** Whether this report has such a page with data. @param {string} id */
   has(id) {
     return this.pages.some((page) => page.id === id && page.available(this.data));
   }
 
-  /** Note what the page shows, without showing it anew. @param {State} changes "": remove */
+  /** Write changes of the state into the address, without showing the page again. @param {State} changes "": remove */
   note(changes) {
     for (const [key, value] of Object.entries(changes)) {
       if (value === "") delete this.state[key];
@@ -112,7 +112,7 @@ export class App {
     this.show();
   }
 
-  /** What this page lacks; the first one says so itself. @returns {string[]} */
+  /** What this page lacks; the first page has its own message. @returns {string[]} */
   losses() {
     if (this.page === this.pages[0]) return [];
     return [lostEvents(this.data), this.page.bySlice ? lowerDetail(this.data) : ""];
@@ -123,7 +123,7 @@ export class App {
       if (this.has(this.id)) this.leave = this.page.show(this.root, this.data, this.state, this);
       else this.root.append(missing(this.page.title, this.page.missing));
     } catch (error) {
-      // The other pages are still worth reading.
+      // The other pages may still work.
       this.root.replaceChildren(h("p", { role: "alert" }, `This page cannot be shown: ${error}`));
       console.error(error);
     }
@@ -166,7 +166,7 @@ export class App {
   }
 }
 
-/** Whether keys are text now. @param {EventTarget | null} target */
+/** Whether a key press enters text. @param {EventTarget | null} target */
 export function isTyping(target) {
   return target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement;
 }

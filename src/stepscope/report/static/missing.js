@@ -1,10 +1,10 @@
-// What a page says that has nothing to show: what it would show, and what to record for it.
+// The message of a page without data: what it would show, and what to record for it.
 
 import { h } from "stepscope/dom.js";
 
 /**
  * @typedef {object} Missing
- * @property {string} shows what the page shows, where there is anything: "how much memory ..."
+ * @property {string} shows what the page would show: "how much memory ..."
  * @property {string} why there is nothing
  * @property {string} [option] of `stepscope run` that records it
  * @property {string} [argument] of the profiler, in either dialect, that does

@@ -1,5 +1,5 @@
-// The way to Perfetto: beside a report of `stepscope view` its server has the trace; a report that
-// was opened from a file says how to make it.
+// Opens a trace in Perfetto: the server of `stepscope view` has the trace; a report that was
+// opened from a file explains how to write it.
 
 import { h, showDialog } from "stepscope/dom.js";
 

@@ -1,4 +1,4 @@
-// What a page is about: the steady steps or the whole run, all threads or some of them.
+// The scope of a page: the steady steps or the whole run, all threads or some of them.
 
 import { select } from "stepscope/dom.js";
 

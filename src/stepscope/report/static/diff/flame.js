@@ -1,4 +1,4 @@
-// The differential flame graph: as wide as the longer side, coloured by what changed.
+// The differential flame graph: as wide as the longer side, coloured by the change.
 
 import { signed } from "stepscope/diff/table.js";
 import { h } from "stepscope/dom.js";
@@ -67,7 +67,7 @@ function levels(nodes, top, open, tell) {
     for (const { row, left, width } of level) {
       const node = nodes[row];
       line.append(box(node, left, width, most, () => open(row === top && node.parent >= 0 ? node.parent : row), () => tell(row)));
-      // Children of both sides may be longer than the parent: they share its width then.
+      // Children may be longer in total than the parent: then they share its width.
       const sum = node.children.reduce((total, child) => total + size(nodes[child]), 0);
       const scale = width / Math.max(sum, size(node), 1);
       let at = left;

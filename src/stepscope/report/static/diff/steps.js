@@ -15,7 +15,7 @@ export class Steps {
   /** @param {Data} data */
   constructor(data) {
     this.sides = ["before", "after"].map((word) => ({ word, ns: data.column(`diff.${word}.ns`), run: data.column(`diff.${word}.run`) }));
-    // A few steps that took far longer than all others would press these into a line.
+    // A few extremely long steps would flatten all others.
     const all = this.sides.flatMap(({ ns }) => Array.from(ns)).sort((a, b) => a - b);
     this.highest = 1.15 * (all[Math.floor(all.length * 0.95)] ?? 1);
     this.beyond = all.filter((ns) => ns > this.highest).length;

@@ -21,7 +21,7 @@
 const collator = new Intl.Collator("en", { numeric: true });
 
 /**
- * How to order two rows: unknown numbers come last either way, and equal rows keep their order.
+ * A comparison of rows: unknown numbers come last in either direction, and equal rows keep their order.
  * @param {Rows} rows
  * @param {string} key
  * @param {boolean} descending
@@ -58,7 +58,7 @@ export function matching(rows, query, keys) {
 }
 
 /**
- * The row around each row of a tree, -1 at the top.
+ * The parent of each row of a tree, -1 at the top.
  * @param {ArrayLike<number>} depth
  */
 export function parentsOf(depth) {
@@ -74,7 +74,7 @@ export function parentsOf(depth) {
 }
 
 /**
- * What a tree shows: the rows wanted with all above them, siblings in order, closed rows closed.
+ * The visible rows of a tree: wanted rows with their ancestors, siblings in order.
  * @param {Int32Array} parents
  * @param {(a: number, b: number) => number} compare
  * @param {(row: number) => boolean} wanted
@@ -105,7 +105,7 @@ export function flattened(parents, compare, wanted, open) {
   return { shown, children };
 }
 
-/** The sum of what is above zero and known. @param {Rows} rows @param {string} key */
+/** The sum of the known positive values. @param {Rows} rows @param {string} key */
 export function totalOf(rows, key) {
   let total = 0;
   for (let row = 0; row < rows.length; row++) total += Math.max(Number(rows.value(key, row)) || 0, 0);

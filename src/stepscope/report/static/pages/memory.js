@@ -20,7 +20,7 @@ import { Table } from "stepscope/table.js";
 
 const ALL = "all";
 const RESERVED = "reserved";
-// What lasts lies at the bottom, what comes and goes on top: the lower edges stay flat.
+// Lasting memory is at the bottom, changing memory on top, so that lower edges stay flat.
 const ORDER = ["parameter", "optimizer_state", "input", "unknown", "gradient", "activation", "autograd_detail", "temporary"];
 
 /** @type {import("../app.js").Page} */
@@ -109,7 +109,7 @@ class MemoryPage {
     const changed = (/** @type {Event} */ event) => {
       const device = Number(/** @type {HTMLSelectElement} */ (event.target).value);
       const { name } = this.devices[device] ?? { name: ALL };
-      // Another device has another peak: start there.
+      // Each device has its own peak, which is shown first.
       this.app.go("memory", { device: name, group: this.grouping });
     };
     return h("label", null, "Device ", h("select", { onchange: changed }, ...options));
@@ -153,7 +153,7 @@ class MemoryPage {
     return h("span", { class: "memory-peak" }, h("strong", { title: `${number(size)} bytes` }, `Peak ${bytes(size)}`), ` at ${time(at)}${where.join("")}`);
   }
 
-  /** What the allocator held at the peak, what would lower it, and what the trace does not tell. */
+  /** What the allocator held at the peak, what would lower it, and what is unknown. */
   about() {
     const about = this.devices[this.device]?.about;
     if (!about) return null;
@@ -184,7 +184,7 @@ class MemoryPage {
     return this.devices.map((device, i) => ({ name: device.name, colour: names[i % names.length].colour }));
   }
 
-  /** Which series a block belongs to, -1 to none that is shown. @param {number} block */
+  /** The series of a block, -1 if it is not shown. @param {number} block */
   seriesOfBlock(block) {
     const place = this.device < 0 ? this.blocks.device[block] : this.blocks.category[block];
     const isShown = this.device < 0 || this.blocks.device[block] === this.device;
@@ -195,7 +195,7 @@ class MemoryPage {
     return levelsOf(this.blocks, this.series.length, (block) => this.seriesOfBlock(block));
   }
 
-  /** What the chart draws, the areas in their order. */
+  /** What the chart draws, with the areas in order. */
   shown() {
     const places = [...this.used].sort((a, b) => a - b);
     if (this.device >= 0) places.sort((a, b) => ORDER.indexOf(this.categories[a]) - ORDER.indexOf(this.categories[b]));
@@ -211,7 +211,7 @@ class MemoryPage {
     return this.reserved.values.some((value) => value > 0);
   }
 
-  /** Whether what the allocator holds would press all else flat against the ground. */
+  /** Whether the reserved memory is so high that it would flatten everything else. */
   isFarAbove() {
     return this.reserved.values.some((value) => value > 2 * this.peak().bytes);
   }
@@ -325,7 +325,7 @@ class MemoryPage {
     );
   }
 
-  /** Those that any block is of. */
+  /** The series that have blocks. */
   usedSeries() {
     const { device, category } = this.blocks;
     const used = new Set();

@@ -116,7 +116,7 @@ class SourcePage {
     return measure.startsWith("bytes") ? bytes(value) : time(value);
   }
 
-  /** The line of the file that costs most, -1 where none does. */
+  /** The most expensive line of the file, -1 if none costs anything. */
   hottest() {
     const [row] = this.lines.hottest(this.file, this.measure);
     return row !== undefined && this.value(row) > 0 ? row : -1;
@@ -129,7 +129,7 @@ class SourcePage {
       const button = h(
         "button",
         { "aria-current": file.file === this.file.file && "true", title: file.name.slice(0, 1000), onclick: () => this.open(file) },
-        // The marks keep a path's own order in a box that is cut at its beginning.
+        // The marks keep the path's order in a box that is cut at its beginning.
         h("span", { class: "source-name" }, h("bdi", null, file.name.slice(-400))),
         h("span", { class: "quiet" }, this.cost(file.cost)),
       );
@@ -158,13 +158,13 @@ class SourcePage {
     const rowOf = new Map();
     for (let row = first; row < last; row++) rowOf.set(line[row], row);
     const numbers = this.text.map((_, i) => i + 1);
-    // Code of the module whose line is not known, in traces that tell where functions begin.
+    // Module code without a known line, in traces that only tell where functions begin.
     if (rowOf.has(0)) numbers.unshift(0);
-    // Of a file that is not here, or is shorter now, only what is known to have run.
+    // For a missing or shortened file, show only the lines that ran.
     for (let row = first; row < last; row++) if (line[row] > this.text.length) numbers.push(line[row]);
     const beside = this.lines.beside(this.measure);
     const mostOf = (/** @type {Measure} */ id) => this.lines.values[id][this.lines.hottest(this.file, id)[0]] || 1;
-    // The parts of the self time are drawn to its scale: side by side they add up to its bar.
+    // The parts of the self time share its scale, so that they add up to its bar.
     const costs = beside.map(([id]) => ({ id, most: mostOf(isPart(id) ? "self" : id) }));
     const rows = numbers.map((line) => this.codeRow(line, rowOf.get(line) ?? -1, costs));
     const titles = beside.map(([id, title, hint]) => h("th", { scope: "col", title: hint, class: isPart(id) && "part-cost" }, title));
@@ -232,12 +232,12 @@ class SourcePage {
     this.showLine();
   }
 
-  /** Bring the line that is chosen into sight. */
+  /** Scroll to the chosen line. */
   reveal() {
     this.code.querySelector("tr[aria-current]")?.scrollIntoView({ block: "center" });
   }
 
-  /** Mark the line that is chosen, and show what ran on it. */
+  /** Mark the chosen line, and show what ran on it. */
   showLine() {
     this.code.querySelector("tr[aria-current]")?.removeAttribute("aria-current");
     this.details.replaceChildren();
@@ -291,7 +291,7 @@ class SourcePage {
     const column = (/** @type {string} */ name) => this.data.column(`source.operators.${name}`);
     const names = column("name");
     const has = (/** @type {string} */ name) => column(name).some((value) => value > 0);
-    // Samples tell where the time goes; of the events, what they cannot know.
+    // Samples have the times; events add what samples cannot know.
     const sampled = this.data.value("source.sampled");
     /** @type {(import("../lib/rows.js").Column | false)[]} */
     const columns = [
@@ -348,7 +348,7 @@ class SourcePage {
     event.preventDefault();
   }
 
-  /** To the next line that costs something. @param {-1 | 1} way */
+  /** Go to the next line with a cost. @param {-1 | 1} way */
   step(way) {
     const { first, last } = this.file;
     let row = this.row < 0 ? (way > 0 ? first - 1 : last) : this.row;

@@ -46,7 +46,7 @@ export function slope(x, roofs, memory) {
   return { from: [low, low * memory], to: [end, end * memory] };
 }
 
-/** How large a point is drawn: its area shows its time. @param {number} time @param {number} longest */
+/** The radius of a point, whose area shows its time. @param {number} time @param {number} longest */
 export function radius(time, longest) {
   return Math.max(3, 18 * Math.sqrt(longest ? time / longest : 0));
 }

@@ -16,7 +16,7 @@ const TOP = 20; // names in an interval's sum
 const UNFINISHED = 1; // SliceFlags
 const ASYNC = 2;
 
-/** What the panel says while nothing is selected. @param {[string, string][]} legend */
+/** The panel's text without a selection. @param {[string, string][]} legend */
 export function hints(legend) {
   const keys = [
     ["W / S", "zoom in and out; also the wheel"],

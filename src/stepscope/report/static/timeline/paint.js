@@ -119,7 +119,7 @@ export class Painter {
       const row = wide ? rows[first] : this.longest(first, last);
       const full = wide ? 1 : (covered[last] - covered[first]) / perPixel;
       const colour = this.colourOf(row, full, hits, first, last);
-      // A box ends a pixel early, so that equal neighbours can be told apart.
+      // A box ends a pixel early to separate equal neighbours.
       const end = right - left > 3 && right < width ? right - 1 : right;
       words.fill(colour, offset + left, offset + end);
       if (wide) wideBox(left, right, row);
@@ -181,7 +181,7 @@ export class Painter {
   }
 
   /**
-   * As much of a name as has room.
+   * As much of a name as fits.
    * @param {CanvasRenderingContext2D} context
    * @param {number} name
    * @param {number} room CSS pixels
@@ -199,7 +199,7 @@ export class Painter {
   }
 }
 
-/** A name on one line, without what has no picture. @param {string} name */
+/** A name on one line, without invisible characters. @param {string} name */
 export function shown(name) {
   const text = name.length > LONGEST_TEXT ? `${name.slice(0, LONGEST_TEXT)}…` : name;
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, " ");

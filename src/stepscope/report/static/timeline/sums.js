@@ -8,8 +8,8 @@ import { search } from "stepscope/timeline/lanes.js";
 /**
  * The sums of all slices of some tracks, each cut to the interval; the most self time first.
  *
- * The self time of a slice that lies inside is what Python found. Of one that is cut it is what the
- * cut slice and its cut children leave.
+ * A slice inside the interval has its own self time. A cut slice has what it and
+ * its cut children leave.
  * @param {Data} data
  * @param {number} from ns
  * @param {number} to ns

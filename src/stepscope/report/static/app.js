@@ -1,15 +1,20 @@
 // The frame around the pages: navigation, theme, keys, and the view's state in the URL's hash.
 
-import { h } from "stepscope/dom.js";
+import { h, showDialog } from "stepscope/dom.js";
 import { hashOf, parseHash } from "stepscope/hash.js";
-import { showHelp } from "stepscope/help.js";
-import { perfettoButton } from "stepscope/perfetto.js";
 import { lostEvents, lowerDetail } from "stepscope/lib/losses.js";
-import { missing } from "stepscope/missing.js";
 import { startTheme, toggleTheme } from "stepscope/theme.js";
 
 /** @typedef {import("./decode.js").Data} Data */
 /** @typedef {import("./hash.js").State} State */
+/** @typedef {readonly (readonly [string, string])[]} Keys what to press, and what it does */
+/**
+ * @typedef {object} Missing
+ * @property {string} shows what the page would show: "how much memory ..."
+ * @property {string} why there is nothing
+ * @property {string} [option] of `stepscope run` that records it
+ * @property {string} [argument] of the profiler, in either dialect, that does
+ */
 /**
  * @typedef {object} Page
  * @property {string} id in the URL
@@ -18,9 +23,20 @@ import { startTheme, toggleTheme } from "stepscope/theme.js";
  * @property {(root: HTMLElement, data: Data, state: State, app: App) => (() => void) | void} show
  *   fills the root; the returned function is called when the page is left or the state changes by hand
  * @property {boolean} [bySlice] it shows single events; a report of a big trace has only some of them
- * @property {import("./help.js").Keys} [keys] the page's own keys, for the help
- * @property {import("./missing.js").Missing} [missing] why a trace may have nothing for it, and what to do about that
+ * @property {Keys} [keys] the page's own keys, for the help
+ * @property {Missing} [missing] why a trace may have nothing for it, and what to do about that
  */
+
+/** @type {Keys} */
+const EVERYWHERE = [
+  ["1 … 9", "go to a page"],
+  ["/", "search"],
+  ["t", "light or dark"],
+  ["?", "this help"],
+  ["Esc", "close it"],
+];
+
+const SERVED = /^(\/[^/]+\/)report\/([^/]+)$/;
 
 export class App {
   /**
@@ -169,4 +185,54 @@ export class App {
 /** Whether a key press enters text. @param {EventTarget | null} target */
 export function isTyping(target) {
   return target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement;
+}
+
+/**
+ * Show the keys of the report and of a page.
+ * @param {string} title of the page that is shown
+ * @param {Keys} keys of that page
+ */
+function showHelp(title, keys) {
+  showDialog("Keys", keyTable(EVERYWHERE), keys.length > 0 && h("h3", null, title), keys.length > 0 && keyTable(keys));
+}
+
+/** @param {Keys} keys */
+function keyTable(keys) {
+  const rows = keys.map(([key, does]) => h("tr", null, h("th", { scope: "row" }, h("kbd", null, key)), h("td", null, does)));
+  return h("table", null, h("tbody", null, ...rows));
+}
+
+/** The message of a page without data. @param {string} title of the page @param {Missing} [about] */
+function missing(title, about) {
+  if (!about) return h("section", { class: "missing" }, h("h1", null, title), h("p", null, "This trace has nothing for this page."));
+  const { shows, why, option, argument } = about;
+  return h(
+    "section",
+    { class: "missing" },
+    h("h1", null, title),
+    h("p", null, h("strong", null, why), ` This page shows ${shows}.`),
+    option && h("p", null, "To see it, record with ", h("code", null, option), ":"),
+    option && h("pre", null, `stepscope run ${option} script.py`),
+    argument && h("p", null, "or pass ", h("code", null, argument), " to the profiler in your program."),
+  );
+}
+
+// Beside a report of `stepscope view`, its server has the trace for Perfetto; a report that was opened
+// from a file explains how to write it.
+function perfettoButton() {
+  const served = location.protocol === "http:" ? SERVED.exec(location.pathname) : null;
+  const title = "Open this trace in Perfetto";
+  if (!served) return h("button", { onclick: tellPerfetto, title }, "Perfetto");
+  const go = () => location.assign(`${served[1]}perfetto/${served[2]}`);
+  return h("button", { onclick: go, title }, "Perfetto");
+}
+
+function tellPerfetto() {
+  showDialog(
+    "Open in Perfetto",
+    h("p", null, "Write the trace for Perfetto, and open the file at ui.perfetto.dev:"),
+    h("pre", null, "stepscope export TRACE -o trace.pftrace"),
+    h("p", null, "Or let a page do both, for all traces of a folder:"),
+    h("pre", null, "stepscope view FOLDER"),
+  );
 }

@@ -1,10 +1,10 @@
 """Chrome's asynchronous events: operations that belong to no thread, as ranges on their own tracks.
 
-A file tells them by a begin and an end with the same id: ``b`` and ``e``, which may nest, or the
-older ``S`` and ``F``. Their instants (``n``, ``T``, ``p``) stay marks. On a thread's track such a
-range would hold whatever the thread does next; so operations have tracks of their own, one for each
-category of a process and more where they overlap. The range's fields keep what the file said: the
-letter (``ph``), the thread (``tid``) and what the end said otherwise (``end tid``, ``end pid``).
+A file has begins and ends with equal ids: ``b`` and ``e``, which may nest, or the older ``S`` and
+``F``. Their instants (``n``, ``T``, ``p``) stay marks. On a thread's track such a range would seem
+to contain the thread's other work, so operations have tracks of their own: one per category and
+process, more if they overlap. The range's fields keep the file's values: the letter (``ph``), the
+thread (``tid``), and values that differ at the end (``end tid``, ``end pid``).
 """
 
 from __future__ import annotations
@@ -73,18 +73,15 @@ def with_async_ranges(captured: Captured) -> tuple[Captured, dict[str, int]]:
     slices = replace(captured.slices, context=np.zeros(len(captured.slices), np.uint32))
     used = np.zeros(len(marks), np.bool_)
     used[rows] = is_begin[rows] | (partner >= 0)
-    counts = {
-        "begins without an end": int((ends < 0).sum()),
-        "ends without a begin": strays,
-    }
-    found = replace(
+    counts = {"begins without an end": int((ends < 0).sum()), "ends without a begin": strays}
+    paired = replace(
         captured,
         slices=Slices.concat([slices, ranges]),
         tracks=tracks,
         strings=Strings(*texts.table()),
         marks=marks.take(~used),
     )
-    return found, {what: count for what, count in counts.items() if count}
+    return paired, {what: count for what, count in counts.items() if count}
 
 
 def _operations(events: Marks, tracks: Sequence[Track], strings: Strings) -> tuple[Int64, Int64]:
@@ -98,10 +95,10 @@ def _operations(events: Marks, tracks: Sequence[Track], strings: Strings) -> tup
     of_rest = {0: 0}
     rest = events.fields.rest if len(events.fields.rest) else np.zeros(len(events), np.uint32)
     for text in np.unique(rest).tolist():
-        told = pairs_of(strings[text]) if text else {}
-        key = tuple(str(told[name]) for name in _IDENTITY if name in told)
+        fields = pairs_of(strings[text]) if text else {}
+        key = tuple(str(fields[name]) for name in _IDENTITY if name in fields)
         of_rest[text] = codes.setdefault(key, len(codes) + 1)
-        is_local[text] = isinstance(told.get("id2"), dict) and "local" in told["id2"]
+        is_local[text] = isinstance(fields.get("id2"), dict) and "local" in fields["id2"]
     distinct, inverse = np.unique(rest, return_inverse=True)
     named = np.array([of_rest[text] for text in distinct.tolist()], np.int64)[inverse]
     local = np.array([is_local[text] for text in distinct.tolist()], np.bool_)[inverse]
@@ -133,9 +130,11 @@ def _paired(events: Marks, operation: Int64, everywhere: Int64) -> Int64:
         nameless = np.zeros(int(key.max()) + 1, np.bool_)
         nameless[key[is_end & (events.name == 0)]] = True
         name = np.where(nameless[key], 0, events.name)
-        left = np.flatnonzero(partner == _NOBODY)
-        begin, end = _matched(_coded(key, name)[left], events.time_ns[left], is_end[left])
-        partner[left[begin]], partner[left[end]] = left[end], left[begin]
+        unpaired = np.flatnonzero(partner == _NOBODY)
+        begin, end = _matched(
+            _coded(key, name)[unpaired], events.time_ns[unpaired], is_end[unpaired]
+        )
+        partner[unpaired[begin]], partner[unpaired[end]] = unpaired[end], unpaired[begin]
     return partner
 
 
@@ -225,9 +224,9 @@ def _joined_args(
 
 def _overlaid(column: IntColumn | None, rows: Int64, values: Int64) -> IntColumn:
     if column is not None:
-        kept = ~np.isin(column.rows, rows)
-        rows = np.concatenate((column.rows[kept].astype(np.int64), rows))
-        values = np.concatenate((column.values[kept], values))
+        is_kept = ~np.isin(column.rows, rows)
+        rows = np.concatenate((column.rows[is_kept].astype(np.int64), rows))
+        values = np.concatenate((column.values[is_kept], values))
     order = np.argsort(rows, kind="stable")
     return IntColumn(rows[order].astype(np.uint32), values[order])
 
@@ -246,12 +245,12 @@ def _fields(first: Marks, last: Marks, has_end: Int64, tracks: Sequence[Track]) 
     begun = first.track[has_end]
     moved = np.flatnonzero((begun != last.track) & tid_known[last.track])
     sent = np.flatnonzero((pid[begun] != pid[last.track]) & pid_known[last.track])
-    told = {THREAD: (moved, tid[last.track[moved]]), PROCESS: (sent, pid[last.track[sent]])}
+    fields = {THREAD: (moved, tid[last.track[moved]]), PROCESS: (sent, pid[last.track[sent]])}
     for key, column in last.fields.integers.items():
         before = first.fields.dense(key, count, 0)[has_end[column.rows]]
         differs = before != column.values
-        told[key] = (column.rows[differs].astype(np.int64), column.values[differs])
-    for key, (places, values) in told.items():
+        fields[key] = (column.rows[differs].astype(np.int64), column.values[differs])
+    for key, (places, values) in fields.items():
         if len(places):
             integers[AT_END + key] = _overlaid(None, has_end[places], values)
     return Args(integers, first.fields.rest)
@@ -259,9 +258,9 @@ def _fields(first: Marks, last: Marks, has_end: Int64, tracks: Sequence[Track]) 
 
 def _numbers(ids: list[str]) -> tuple[Bool, Int64]:
     """Return which process or thread ids are numbers, and the numbers."""
-    found = [int(each) if INTEGER.fullmatch(each) else None for each in ids]
-    known = np.array([each is not None for each in found], np.bool_)
-    return known, np.array([each or 0 for each in found], np.int64)
+    numbers = [int(text) if INTEGER.fullmatch(text) else None for text in ids]
+    is_number = np.array([number is not None for number in numbers], np.bool_)
+    return is_number, np.array([number or 0 for number in numbers], np.int64)
 
 
 @dataclass(slots=True)
@@ -287,17 +286,17 @@ class _Group:
         while self.busy and self.busy[0][0] <= start_ns:
             heapq.heappush(self.free, heapq.heappop(self.busy)[1])
         if self.free:
-            found = heapq.heappop(self.free)
+            place = heapq.heappop(self.free)
         elif len(self.ends) < _MOST_TRACKS:
-            found = len(self.ends)
+            place = len(self.ends)
             self.ends.append([])
             self.owner.append(operation)
         else:
             return _MOST_TRACKS - 1
-        self.ends[found] = [end_ns]
-        self.owner[found] = operation
-        heapq.heappush(self.busy, (end_ns, found))
-        return found
+        self.ends[place] = [end_ns]
+        self.owner[place] = operation
+        heapq.heappush(self.busy, (end_ns, place))
+        return place
 
 
 def _placed(
@@ -344,9 +343,9 @@ def async_marks(trace: Trace) -> tuple[Marks, tuple[Track, ...]]:
     They are on the threads that their file named, which are added if they are missing.
     """
     some = trace.slices.take(async_rows(trace.slices))
-    said = some.fields.integers
-    at_end = {key[len(AT_END) :]: said[key] for key in said if key.startswith(AT_END)}
-    own = {key: said[key] for key in said if key != LETTER and not key.startswith(AT_END)}
+    integers = some.fields.integers
+    at_end = {key[len(AT_END) :]: integers[key] for key in integers if key.startswith(AT_END)}
+    own = {key: integers[key] for key in integers if key != LETTER and not key.startswith(AT_END)}
     overlaid = {
         key: _overlaid(own.get(key), column.rows.astype(np.int64), column.values)
         for key, column in at_end.items()
@@ -368,9 +367,9 @@ def async_marks(trace: Trace) -> tuple[Marks, tuple[Track, ...]]:
 
 
 def _letters_at_end(letters: UInt8) -> UInt8:
-    found = np.full(256, ord("e"), np.uint8)
-    found[ord("S")] = ord("F")
-    of_row: UInt8 = found[letters]
+    table = np.full(256, ord("e"), np.uint8)
+    table[ord("S")] = ord("F")
+    of_row: UInt8 = table[letters]
     return of_row
 
 
@@ -380,20 +379,20 @@ def _on_threads(marks: Marks, fields: Args, tracks: list[Track]) -> Marks:
     named = fields.integers.get(THREAD)
     track = marks.track.copy()
     if named is not None and len(named.rows):
-        known = {(each.pid, each.tid): at for at, each in reversed(list(enumerate(tracks)))}
+        track_of = {(track.pid, track.tid): at for at, track in reversed(list(enumerate(tracks)))}
         elsewhere = np.zeros(len(marks), np.bool_)
         if PROCESS in fields.integers:
             elsewhere[fields.integers[PROCESS].rows] = True
         pid = fields.dense(PROCESS, len(marks), 0)
         columns = (track, elsewhere, pid)
-        pairs = np.stack([*(each[named.rows].astype(np.int64) for each in columns), named.values])
+        pairs = np.stack([*(ids[named.rows].astype(np.int64) for ids in columns), named.values])
         distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
         places = []
         for at, is_elsewhere, number, tid in distinct.T.tolist():
             key = str(number) if is_elsewhere else tracks[at].pid, str(tid)
-            if key not in known:
-                known[key] = len(tracks)
+            if key not in track_of:
+                track_of[key] = len(tracks)
                 tracks.append(Track(*key))
-            places.append(known[key])
+            places.append(track_of[key])
         track[named.rows] = np.array(places, np.uint32)[inverse.ravel()]
     return replace(marks, track=track, fields=Args(others, fields.rest))

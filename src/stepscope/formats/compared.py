@@ -33,14 +33,14 @@ def _traces(word: str, given: Traces) -> list[tuple[str, Trace]]:
         given = [given]
     if not isinstance(given, Iterable):
         raise TypeError(f"{word} must be a trace, a path or several of them, not {given!r}")
-    found = []
-    for number, each in enumerate(given):
-        if isinstance(each, Trace):
-            found.append((f"{word} {number + 1}", each))
-        elif isinstance(each, str | os.PathLike):
-            found.append((os.fspath(each), read_trace(each)))
+    traces = []
+    for number, item in enumerate(given):
+        if isinstance(item, Trace):
+            traces.append((f"{word} {number + 1}", item))
+        elif isinstance(item, str | os.PathLike):
+            traces.append((os.fspath(item), read_trace(item)))
         else:
-            raise TypeError(f"{word} must be a trace, a path or several of them, not {each!r}")
-    if not found:
+            raise TypeError(f"{word} must be a trace, a path or several of them, not {item!r}")
+    if not traces:
         raise ValueError(f"{word} has no trace: give at least one")
-    return found
+    return traces

@@ -1,4 +1,4 @@
-"""SQLite files: several tools write them, and their tables tell which."""
+"""SQLite files, which several tools write; their tables identify the tool."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def read_database(path: Path, progress: Progress | None = None) -> Trace:
             return read_rocpd(file)
         if is_nsight(file):
             return read_nsight(file)
-        found = ", ".join(repr(name[:40]) for name in file.tables[:_SHOWN]) or "none"
+        tables = ", ".join(repr(name[:40]) for name in file.tables[:_SHOWN]) or "none"
         raise TraceReadError(
             path,
-            f"is an SQLite file, but not from a known profiler; its tables: {found}",
+            f"is an SQLite file, but not from a known profiler; its tables: {tables}",
             "give what `nsys export --type sqlite` or rocprofv3 wrote",
         )

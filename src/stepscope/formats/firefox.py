@@ -1,7 +1,7 @@
 """The Firefox Profiler's format: threads with their samples, and slices as markers.
 
-profiler.firefox.com opens the file; nothing leaves the machine. The layout is that of its processed
-profiles of version 48, which newer versions of it convert.
+profiler.firefox.com opens the file, and nothing leaves the machine. The layout is that of its
+processed profiles of version 48, which newer versions convert.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of another tool's file as a reader finds them, kind by kind; a Trace is built of them."""
+"""Collects the events of another tool's file in any order, and builds a Trace of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
 
 ABSENT = int(np.iinfo(np.int64).min)
-"""In a column of arguments: this row does not have it."""
+"""Marks a missing value in a column of arguments."""
 
 OUT_OF_RANGE = "events with a time out of range"
 NEGATIVE = "slices with a negative duration"
@@ -97,22 +97,24 @@ class Gathered:
         start, end = span_ns
         if not len(start):
             return
-        kept = self._in_range(start) & self._in_range(end)
-        self.anomalies[OUT_OF_RANGE] += int(len(kept) - kept.sum())
-        negative = kept & (end < start)
+        is_kept = self._in_range(start) & self._in_range(end)
+        self.anomalies[OUT_OF_RANGE] += int(len(is_kept) - is_kept.sum())
+        negative = is_kept & (end < start)
         self.anomalies[NEGATIVE] += int(negative.sum())
         end = np.where(negative, start, end)
         added = Slices.of(
             name=name.astype(np.uint32),
             category=np.full(len(start), self.text(category), np.uint32),
             start_ns=start,
-            duration_ns=np.where(kept, end, 0) - np.where(kept, start, 0),
+            duration_ns=np.where(is_kept, end, 0) - np.where(is_kept, start, 0),
             track=track.astype(np.uint32),
             flags=flags,
-            correlation=None if correlation is None else _known(correlation),
+            correlation=None
+            if correlation is None
+            else np.where(correlation == ABSENT, NO_CORRELATION, correlation),
             args=_args(integers or {}, rest),
         )
-        self._slices.append(added if kept.all() else added.take(kept))
+        self._slices.append(added if is_kept.all() else added.take(is_kept))
 
     def add_marks(
         self,
@@ -128,8 +130,8 @@ class Gathered:
         """Add events without a duration: ``i`` for an instant, ``C`` for a counter."""
         if not len(time_ns):
             return
-        kept = self._in_range(time_ns)
-        self.anomalies[OUT_OF_RANGE] += int(len(kept) - kept.sum())
+        is_kept = self._in_range(time_ns)
+        self.anomalies[OUT_OF_RANGE] += int(len(is_kept) - is_kept.sum())
         added = Marks(
             phase=np.full(len(time_ns), ord(phase), np.uint8),
             category=np.full(len(time_ns), self.text(category), np.uint32),
@@ -138,7 +140,7 @@ class Gathered:
             track=track.astype(np.uint32),
             args=_args(integers or {}, rest),
         )
-        self._marks.append(added if kept.all() else added.take(kept))
+        self._marks.append(added if is_kept.all() else added.take(is_kept))
 
     def __len__(self) -> int:
         return sum(map(len, self._slices)) + sum(map(len, self._marks))
@@ -158,11 +160,7 @@ class Gathered:
         odd = {what: count for what, count in self.anomalies.items() if count}
         info = replace(info, anomalies={**info.anomalies, **odd})
         captured = Captured(
-            slices,
-            tuple(self._tracks.values()),
-            Strings.of(self._texts),
-            marks=marks,
-            **tables,
+            slices, tuple(self._tracks.values()), Strings.of(self._texts), marks=marks, **tables
         )
         return build(captured, info)
 
@@ -176,11 +174,7 @@ def _window(starts: Sequence[Int64], ends: Int64) -> tuple[int, int]:
     return (int(times.min()), int(times.max())) if len(times) else (0, 0)
 
 
-def _known(correlation: Int64) -> Int64:
-    return np.where(correlation == ABSENT, NO_CORRELATION, correlation)
-
-
 def _args(integers: Mapping[str, Int64], rest: UInt32 | None) -> Args:
-    found = {key: IntColumn.where(values != ABSENT, values) for key, values in integers.items()}
-    columns = {key: column for key, column in found.items() if len(column.rows)}
+    sparse = {key: IntColumn.where(values != ABSENT, values) for key, values in integers.items()}
+    columns = {key: column for key, column in sparse.items() if len(column.rows)}
     return Args(columns) if rest is None else Args(columns, rest.astype(np.uint32))

@@ -1,4 +1,4 @@
-"""Reads a file's text in chunks, inflated when it is gzip, on a thread of its own."""
+"""Reads a file's text in chunks on a thread of its own, and inflates gzip."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""pprof's profiles: what ``go tool pprof``, Google's and Grafana's viewers read.
+"""pprof's profiles, which ``go tool pprof`` and the viewers of Google and Grafana read.
 
-See https://github.com/google/pprof/blob/main/proto/profile.proto. Of a trace with samples, the
-stacks that were sampled; without, the own time of slices by their call path, on the host and on
-devices. The thread, and what a sample was doing, are labels.
+See https://github.com/google/pprof/blob/main/proto/profile.proto. A trace with samples is written
+as its sampled stacks, another one as the self time of slices by call path, on the host and on
+devices. The thread, and the state of a sample, are labels.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class _Profile:
         self, frames: Iterable[int], values: Iterable[int], labels: Iterable[tuple[str, str]]
     ) -> None:
         """Add a sample; the innermost frame comes first."""
-        told: Fields = [(1, packed(frames)), (2, packed(values))]
-        told += [(3, [(1, self.text(key)), (2, self.text(value))]) for key, value in labels]
-        self.fields.append((_SAMPLE, told))
+        message: Fields = [(1, packed(frames)), (2, packed(values))]
+        message += [(3, [(1, self.text(key)), (2, self.text(value))]) for key, value in labels]
+        self.fields.append((_SAMPLE, message))
 
     def encoded(self) -> bytes:
         functions: Fields = [
@@ -110,11 +110,11 @@ def packed(numbers: Iterable[int]) -> bytes:
     """Return numbers as protobuf packs them."""
     out = bytearray()
     for number in numbers:
-        left = number & 0xFFFFFFFFFFFFFFFF
-        while left >= 0x80:
-            out.append(left & 0x7F | 0x80)
-            left >>= 7
-        out.append(left)
+        rest = number & 0xFFFFFFFFFFFFFFFF
+        while rest >= 0x80:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
     return bytes(out)
 
 
@@ -142,15 +142,15 @@ def _add_slices(trace: Trace, profile: _Profile) -> None:
     slices, paths, titles = trace.slices, _call_paths(trace), thread_titles(trace)
     numbers = [profile.location(trace.strings[name]) for name in paths.name.tolist()]
     key = paths.of_slice * max(len(trace.tracks), 1) + paths.track
-    kept = np.flatnonzero(paths.of_slice != _NO_PATH)
-    distinct, first, which = np.unique(key[kept], return_index=True, return_inverse=True)
-    own_ns = slices.self_ns[kept]
-    on_device = paths.is_device[kept]
+    rows = np.flatnonzero(paths.of_slice != _NO_PATH)
+    distinct, first, which = np.unique(key[rows], return_index=True, return_inverse=True)
+    own_ns = slices.self_ns[rows]
+    on_device = paths.is_device[rows]
     events = np.bincount(which, minlength=len(distinct))
     device_ns = _summed(which, np.where(on_device, own_ns, 0), len(distinct))
     host_ns = _summed(which, np.where(on_device, 0, own_ns), len(distinct))
     above = paths.parent.tolist()
-    for i, row in enumerate(kept[first].tolist()):
+    for i, row in enumerate(rows[first].tolist()):
         frames, path = [], int(paths.of_slice[row])
         while path != _NO_PATH:
             frames.append(numbers[path])
@@ -190,10 +190,10 @@ def _call_paths(trace: Trace) -> _CallPaths:
     of_slice = np.full(len(slices), _NO_PATH, np.int64)
     parents, names = [], []
     count = 0
-    left = np.arange(len(slices))
+    waiting = np.arange(len(slices))
     ready = around == NO_PARENT
-    while len(left):
-        chosen = left[ready[left]]
+    while len(waiting):
+        chosen = waiting[ready[waiting]]
         if not len(chosen):
             break
         above = np.where(around[chosen] == NO_PARENT, _NO_PATH, of_slice[around[chosen]])
@@ -203,9 +203,9 @@ def _call_paths(trace: Trace) -> _CallPaths:
         parents.append(above[first])
         names.append(slices.name[chosen[first]].astype(np.int64))
         count += len(distinct)
-        left = left[~ready[left]]
+        waiting = waiting[~ready[waiting]]
         done = of_slice != _NO_PATH
-        ready[left] = done[around[left]]
+        ready[waiting] = done[around[waiting]]
     return _CallPaths(
         np.concatenate([*parents, np.zeros(0, np.int64)]),
         np.concatenate([*names, np.zeros(0, np.int64)]),

@@ -68,26 +68,28 @@ def suffix_of(path: str | os.PathLike[str]) -> str:
 def _written_as(path: str | os.PathLike[str]) -> tuple[int, Format]:
     """Return the length of the suffix, and its format."""
     name = Path(path).name.lower()
-    writable = [each for each in FORMATS if each.writer is not None]
+    writable = [entry for entry in FORMATS if entry.writer is not None]
     matches = [
         (len(suffix), i)
-        for i, each in enumerate(writable)
-        for suffix in each.suffixes
+        for i, entry in enumerate(writable)
+        for suffix in entry.suffixes
         if name.endswith(suffix)
     ]
     if matches:
         length, at = max(matches)
         return length, writable[at]
-    known = ", ".join(f"{suffix} ({each.title})" for each in writable for suffix in each.suffixes)
+    suffixes = ", ".join(
+        f"{suffix} ({entry.title})" for entry in writable for suffix in entry.suffixes
+    )
     raise UnknownSuffixError(
-        f"{os.fspath(path)}: the suffix does not name a format; use one of {known}"
+        f"{os.fspath(path)}: the suffix does not name a format; use one of {suffixes}"
     )
 
 
 def format_of(path: Path, head: bytes) -> Format | None:
     """Return the format that a file's first bytes show; None if it is not readable."""
-    readable = (each for each in FORMATS if each.reader and each.matches)
-    return next((each for each in readable if each.matches and each.matches(path, head)), None)
+    readable = (entry for entry in FORMATS if entry.reader and entry.matches)
+    return next((entry for entry in readable if entry.matches and entry.matches(path, head)), None)
 
 
 def export_trace(
@@ -115,13 +117,13 @@ def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -
     file_path("path", path)
     place = Path(path)
     head = b"" if place.is_dir() else inflated_head(place)
-    found = format_of(place, head)
-    if found is not None and found.reader is not None:
+    file_format = format_of(place, head)
+    if file_format is not None and file_format.reader is not None:
         try:
-            return found.reader()(place, progress)
+            return file_format.reader()(place, progress)
         except MemoryError:  # a limit that the free memory does not reflect
             reason = "needs more memory than this process can have"
             raise TraceReadError(place, reason, "read it on a machine with more") from None
-    known = ", ".join(each.title for each in FORMATS if each.reader)
+    titles = ", ".join(candidate.title for candidate in FORMATS if candidate.reader)
     what = "is empty" if not head else "is not a trace that Stepscope can read"
-    raise TraceReadError(place, what, f"known formats: {known}")
+    raise TraceReadError(place, what, f"known formats: {titles}")

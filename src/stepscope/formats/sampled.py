@@ -1,4 +1,4 @@
-"""Sampled stacks for tools that know frames only: what a thread waits for becomes the last one."""
+"""Sampled stacks for tools that know only frames: a wait reason becomes the last frame."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from stepscope.trace.kinds import ThreadState, WaitReason
 from stepscope.trace.model import Trace
 from stepscope.trace.table import UInt32
 
-_WAITS = {
-    ThreadState.GIL: "<waits for the GIL>",
-    ThreadState.READY: "<waits for a core>",
-}
+_WAITS = {ThreadState.GIL: "<waits for the GIL>", ThreadState.READY: "<waits for a core>"}
 _BLOCKED = {
     WaitReason.UNKNOWN: "<blocked>",
     WaitReason.SLEEP: "<sleeps>",

@@ -1,6 +1,6 @@
-"""A trace that can be sent to others: without the names of hosts, users, files and folders.
+"""Makes a trace safe to send to others: without names of hosts, users, files and folders.
 
-What is left is what a trace is about: operators, kernels, functions, modules, ranges and times.
+Operators, kernels, functions, modules, ranges and times stay.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class Scrubbed:
 def scrub(trace: Trace) -> Scrubbed:
     """Return a trace without names of hosts, users, files and folders, and without source."""
     scrubber = _Scrubber(trace)
-    strings = Strings.of(scrubber.text(each) for each in trace.strings.decode_all())
+    strings = Strings.of(scrubber.text(text) for text in trace.strings.decode_all())
     info = trace.info
-    told = replace(
+    scrubbed = replace(
         info,
         host="",
         revision={},
         versions=scrubber.values(info.versions),
         sources=scrubber.values(info.sources),
-        devices=tuple(scrubber.values(_without_identities(each)) for each in info.devices),
+        devices=tuple(scrubber.values(_without_identities(device)) for device in info.devices),
         code_folders=(),
         user=scrubber.values(
             {key: value for key, value in info.user.items() if _KEPT_METADATA.fullmatch(key)}
         ),
     )
-    tracks = tuple(scrubber.track(each) for each in trace.tracks)
-    clean = replace(trace, strings=strings, tracks=tracks, info=told)
+    tracks = tuple(scrubber.track(track) for track in trace.tracks)
+    clean = replace(trace, strings=strings, tracks=tracks, info=scrubbed)
     return Scrubbed(clean, len(scrubber.files), len(scrubber.hosts), len(scrubber.users))
 
 
@@ -115,19 +115,19 @@ class _Scrubber:
             return self.text(value) if place_of(value) else self._plain(value)
         if isinstance(value, dict):
             clean = _without_identities(value)
-            return {self._plain(key): self._value(each) for key, each in clean.items()}
-        return [self._value(each) for each in value] if isinstance(value, list | tuple) else value
+            return {self._plain(key): self._value(item) for key, item in clean.items()}
+        return [self._value(item) for item in value] if isinstance(value, list | tuple) else value
 
     def _plain(self, text: str) -> str:
         if _WHOLE_PATH.fullmatch(text) and _is_deep(text):
             return self._file(text)
-        text = _PATH.sub(self._found, text)
-        text = _PROGRAM.sub(lambda found: self._file(found[0]), text)
+        text = _PATH.sub(self._replacement, text)
+        text = _PROGRAM.sub(lambda match: self._file(match[0]), text)
         for pattern, word in self._words:
             text = pattern.sub(word, text)
         return text
 
-    def _found(self, match: re.Match[str]) -> str:
+    def _replacement(self, match: re.Match[str]) -> str:
         return self._file(match[0]) if _is_deep(match[0]) else match[0]
 
     def _file(self, path: str) -> str:
@@ -135,13 +135,11 @@ class _Scrubber:
         if path.startswith("<") or path in self.files.values():
             return path  # not a file
         installed = _INSTALLED.sub("", path)
-        if installed != path or (not path.startswith(("/", "~")) and self._is_library(path)):
+        is_relative = not path.startswith(("/", "~"))
+        if installed != path or (is_relative and self._code.library(path) != OWN):
             return installed
         suffix = path[path.rfind(".") :] if re.search(r"\.\w{1,5}$", path) else ""
         return self.files.setdefault(path, f"file{len(self.files) + 1}{suffix}")
-
-    def _is_library(self, path: str) -> bool:
-        return self._code.library(path) != OWN
 
 
 def _is_deep(path: str) -> bool:

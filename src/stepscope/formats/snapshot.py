@@ -1,12 +1,12 @@
 """PyTorch's memory snapshots (``torch.cuda.memory._dump_snapshot``): the allocator's history.
 
-A snapshot is a pickle. It is read by a machine of our own that knows lists, dictionaries, numbers
-and texts only: a file that asks for anything else is refused, and nothing in it is ever run.
+A snapshot is a pickle. Our own unpickler reads it, which knows only lists, dictionaries, numbers
+and texts: it refuses a file that asks for anything else, and runs no code.
 
 Memory is in use from ``alloc`` to ``free_completed``, as in PyTorch's own viewer: until then a
-stream may still work on it. What was allocated before the history began is known from the blocks of
-the segments, with its stack, and stands at the beginning; what was freed without an allocation was
-there, too, but nothing tells who asked for it.
+stream may still use it. Memory from before the history is known from the blocks of the segments,
+with its stack, and stands at the beginning. Memory that was freed without an allocation existed
+before, too, but its allocation site is unknown.
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ class _History:
             for device in devices
         )
         parent, frame = self._columns["stacks"]
-        known = [part for part in memory if len(part)]
+        parts = [part for part in memory if len(part)]
         captured = Captured(
             slices if slices is not None else Slices.empty(),
             tracks,
             self._all_strings(),
             stacks=Stacks(parent, frame),
-            memory=Memory.concat(known) if known else Memory.empty(),
+            memory=Memory.concat(parts) if parts else Memory.empty(),
             marks=marks if marks is not None else Marks.empty(),
         )
         return build(captured, self._info(captured))
@@ -136,15 +136,15 @@ class _History:
     def _info(self, captured: Captured) -> TraceInfo:
         settings = self._columns["settings"]
         times = [captured.memory.time_ns, captured.slices.end_ns, captured.marks.time_ns]
-        found = np.concatenate(times)
+        all_times = np.concatenate(times)
         segments = self._columns["segments"]
         user: dict[str, Any] = {"segments": len(segments["size"])}
         if settings:
             user["allocator_settings"] = settings
         return TraceInfo(
             PRODUCER,
-            start_ns=int(found.min(initial=0)),
-            end_ns=int(found.max(initial=0)),
+            start_ns=int(all_times.min(initial=0)),
+            end_ns=int(all_times.max(initial=0)),
             wall_offset_ns=self._first_ns,
             anomalies={} if self._columns["is_whole"] else {"file ends early": 1},
             user=user,
@@ -152,15 +152,15 @@ class _History:
 
     def _devices(self) -> list[int]:
         """Return the devices that the snapshot mentions."""
-        told = [self._events["device"], self._columns["blocks"]["device"]]
-        told += [self._columns["segments"]["device"], self._columns["ranges"]["device"]]
-        found = {int(each) for part in told for each in np.unique(part)}
-        return sorted(each for each in found if 0 <= each < 1 << 16) or [0]
+        columns = [self._events["device"], self._columns["blocks"]["device"]]
+        columns += [self._columns["segments"]["device"], self._columns["ranges"]["device"]]
+        numbers = {int(number) for part in columns for number in np.unique(part)}
+        return sorted(number for number in numbers if 0 <= number < 1 << 16) or [0]
 
     def _text(self, text: str) -> int:
-        known = self._strings.ids_of([text]).get(text)
-        if known is not None:
-            return known
+        own_id = self._strings.ids_of([text]).get(text)
+        if own_id is not None:
+            return own_id
         if text not in self._texts:
             self._texts.append(text)
         return len(self._strings) + self._texts.index(text)
@@ -172,8 +172,8 @@ class _History:
         return Strings(self._strings.blob[:end] + added.blob, offsets)
 
     def _is(self, actions: UInt32, *words: str) -> Bool:
-        known = [self._ids[word] for word in words if word in self._ids]
-        return np.isin(actions, np.array(known, np.uint32))
+        ids = [self._ids[word] for word in words if word in self._ids]
+        return np.isin(actions, np.array(ids, np.uint32))
 
     def _memory(self, track: int, device: int) -> Memory:
         rows = self._rows(device)
@@ -205,9 +205,9 @@ class _History:
         effect_of = of_action[action]
         amount = np.sign(effect_of) * events["size"][here]
         size = np.where(np.abs(effect_of) == _IN, amount, 0)
-        held = np.where(np.abs(effect_of) == _MORE, amount, 0)
-        kept = (size != 0) | (held != 0)
-        here, size, held = here[kept], size[kept], held[kept]
+        reserved = np.where(np.abs(effect_of) == _MORE, amount, 0)
+        is_change = (size != 0) | (reserved != 0)
+        here, size, reserved = here[is_change], size[is_change], reserved[is_change]
         address = events["address"][here]
         live, unseen = _ends_of_blocks(address, size)
         before = self._blocks_before(device, address[live])
@@ -223,7 +223,7 @@ class _History:
             size=changes,
             stack=np.concatenate([before["stack"], events["stack"][here]]).astype(np.uint32),
             allocated=base + np.cumsum(changes),
-            reserved=self._reserved(device, np.concatenate([np.zeros_like(old), held])),
+            reserved=self._reserved(device, np.concatenate([np.zeros_like(old), reserved])),
         )
 
     def _blocks_before(self, device: int, allocated: Int64) -> dict[str, Any]:
@@ -234,11 +234,11 @@ class _History:
         used &= ~np.isin(blocks["address"], allocated)
         return {name: column[used] for name, column in blocks.items()}
 
-    def _reserved(self, device: int, held: Int64) -> Int64:
+    def _reserved(self, device: int, reserved: Int64) -> Int64:
         """Return the reserved bytes after each event, from the segments at the end."""
         segments = self._columns["segments"]
         at_end = int(segments["size"][segments["device"] == device].sum())
-        sums = np.cumsum(held)
+        sums = np.cumsum(reserved)
         if not len(sums):
             return sums
         before = max(at_end - int(sums[-1]), -int(sums.min()), 0)

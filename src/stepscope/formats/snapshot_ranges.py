@@ -1,4 +1,4 @@
-"""What a memory snapshot holds beside memory: ranges of the program, and moments such as an OOM."""
+"""The other events of a memory snapshot: ranges of the program, and moments such as an OOM."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _MOST_RANGES = 1 << 22
 
 
 def range_columns(
-    told: Columns,
+    events: Columns,
     strings: Strings,
     devices: Sequence[int],
     first_ns: int,
     text: Callable[[str], int],
 ) -> Slices | None:
     """Return the ranges recorded beside the history: a START ends at its END."""
-    known = strings.ids_of([_BEGIN, _END])
+    ids = strings.ids_of([_BEGIN, _END])
     track_of = {device: track for track, device in enumerate(devices)}
     rows: list[list[int]] = []
     open_ones: dict[tuple[int, int], list[int]] = {}
     columns = (
-        told[name].tolist()[:_MOST_RANGES] for name in ("device", "time_us", "name", "stage")
+        events[name].tolist()[:_MOST_RANGES] for name in ("device", "time_us", "name", "stage")
     )
     last_ns = 0
     for device, time_us, name, stage in zip(*columns, strict=True):
@@ -42,10 +42,10 @@ def range_columns(
             continue
         last_ns = max(last_ns, time_ns)
         waiting = open_ones.setdefault((device, name), [])
-        if stage == known.get(_BEGIN):
+        if stage == ids.get(_BEGIN):
             waiting.append(len(rows))
             rows.append([name, time_ns, ABSENT, track_of[device]])
-        elif stage == known.get(_END) and waiting:
+        elif stage == ids.get(_END) and waiting:
             row = rows[waiting.pop()]
             row[2] = max(time_ns, row[1])
     if not rows:
@@ -70,19 +70,16 @@ def mark_columns(
     text: Callable[[str], int],
 ) -> Marks | None:
     """Return marks for out-of-memory events, snapshots, and the user's own."""
-    known = strings.ids_of(_MOMENTS)
-    chosen = np.isin(events["action"], np.array(list(known.values()), np.uint32))
+    ids = strings.ids_of(_MOMENTS)
+    chosen = np.isin(events["action"], np.array(list(ids.values()), np.uint32))
     rows = np.flatnonzero(chosen & np.isin(events["device"], devices))
     if not len(rows):
         return None
-    names = {
-        known.get("oom"): text("out of memory"),
-        known.get("snapshot"): text("snapshot"),
-    }
+    names = {ids.get("oom"): text("out of memory"), ids.get("snapshot"): text("snapshot")}
     action, note = events["action"][rows].tolist(), events["note"][rows].tolist()
-    name = [names.get(word, said or word) for word, said in zip(action, note, strict=True)]
+    name = [names.get(word, label or word) for word, label in zip(action, note, strict=True)]
     at = np.arange(len(rows), dtype=np.uint32)
-    is_oom = events["action"][rows] == known.get("oom", -1)
+    is_oom = events["action"][rows] == ids.get("oom", -1)
     integers = {
         BYTES: IntColumn(at, events["size"][rows]),
         "free bytes": IntColumn(at[is_oom], events["address"][rows][is_oom]),

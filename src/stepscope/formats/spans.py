@@ -1,8 +1,8 @@
 """Ranges and steps as OpenTelemetry spans: for a file, or for an exporter of its SDK.
 
-The file is OTLP's JSON (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding), as the
-collector's file receiver reads it; it needs nothing but Python. ``send_spans`` hands the same spans
-to an exporter of the OpenTelemetry SDK, if that is installed.
+The file is OTLP's JSON (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding) for the
+collector's file receiver. ``send_spans`` gives the same spans to an exporter of the OpenTelemetry
+SDK, if that is installed.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ def _trace_id(trace: Trace) -> bytes:
 
 def _resource(trace: Trace) -> dict[str, str | int | float | bool]:
     info = trace.info
-    told: dict[str, str | int | float | bool] = {"service.name": _SERVICE}
+    attributes: dict[str, str | int | float | bool] = {"service.name": _SERVICE}
     if info.host:
-        told["host.name"] = info.host
+        attributes["host.name"] = info.host
     if info.pid:
-        told["process.pid"] = info.pid
+        attributes["process.pid"] = info.pid
     if info.rank is not None:
-        told["rank"] = info.rank
-    return told
+        attributes["rank"] = info.rank
+    return attributes
 
 
 def _spans(trace: Trace) -> Iterator[_Span]:

@@ -1,7 +1,7 @@
-"""speedscope's file format: a profile for each thread, of samples where there are some.
+"""speedscope's file format: a profile for each thread, of samples if there are any.
 
-See https://www.speedscope.app/file-format-schema.json. Without samples, the slices of each thread
-are written as they nest.
+See https://www.speedscope.app/file-format-schema.json. Without samples, the nested slices of each
+thread are written.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def _sampled(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
     samples, stacks, titles = trace.samples, SampledStacks(trace), thread_titles(trace)
     numbers = [[frames.number(text) for text in stacks.frames(i)] for i in range(len(stacks))]
     profiles = []
-    for track, rows in _busiest_first(trace):
+    # The page opens on the first profile: the thread with most samples.
+    by_track = rows_by_track(samples.track).items()
+    for track, rows in sorted(by_track, key=lambda thread: -len(thread[1])):
         first_ns = int(samples.time_ns[rows[0]])
         weights = samples.duration_ns[rows].tolist()
         profiles.append(
@@ -77,12 +79,6 @@ def _sampled(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
             }
         )
     return profiles
-
-
-def _busiest_first(trace: Trace) -> list[tuple[int, UInt32]]:
-    """Return the threads with their samples' rows; the page opens on the first."""
-    by_track = rows_by_track(trace.samples.track)
-    return sorted(by_track.items(), key=lambda each: -len(each[1]))
 
 
 def _nested(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
-"""SQLite files of other tools, read defensively: nothing in one can write, run code or hang.
+"""SQLite files of other tools, read defensively: a file cannot write, run code or hang.
 
 A file is opened read-only and immutable. Only its own tables are read, never a view, a virtual
-table or a generated column, and by statements of ours: an authorizer refuses all but selecting.
+table or a generated column, and only by our statements: an authorizer refuses everything but
+selecting.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class SqliteFile:
         self._last_row = time.monotonic()
         self._tables: dict[str, tuple[str, ...]] = {}
         connection.set_progress_handler(self._is_stuck, _STEPS_A_LOOK)
-        self._tables = dict(self._found_tables())
+        self._tables = dict(self._readable_tables())
         connection.set_authorizer(_authorized)
 
     @property
@@ -51,8 +52,8 @@ class SqliteFile:
 
     def has(self, table: str, *columns: str) -> bool:
         """Tell whether the file has a table with these columns."""
-        known = {name.lower() for name in self._tables.get(table, ())}
-        return table in self._tables and known.issuperset(column.lower() for column in columns)
+        there = {name.lower() for name in self._tables.get(table, ())}
+        return table in self._tables and there.issuperset(column.lower() for column in columns)
 
     def columns(self, table: str) -> Sequence[str]:
         """Return the columns of a table; none if it is missing."""
@@ -79,9 +80,9 @@ class SqliteFile:
 
     def texts(self, table: str, key: str, text: str) -> dict[int, str]:
         """Return texts by their integer keys."""
-        return {number: told[0] for number, told in self.told(table, key, (text,))}
+        return {number: values[0] for number, values in self.keyed_texts(table, key, (text,))}
 
-    def told(
+    def keyed_texts(
         self, table: str, key: str, texts: Sequence[str]
     ) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yield an integer and texts of each row; missing texts are empty."""
@@ -100,18 +101,18 @@ class SqliteFile:
             yield rows
             self._last_row = time.monotonic()
 
-    def _found_tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        found = self._connection.execute(
+    def _readable_tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        rows = self._connection.execute(
             "SELECT name FROM sqlite_master WHERE type = ? AND typeof(name) = 'text'"
             " AND NOT (typeof(sql) = 'text' AND sql LIKE ?) LIMIT ?",
             (_TABLE, f"{_VIRTUAL}%", _MOST_TABLES),
         )
-        for (name,) in found.fetchall():
+        for (name,) in rows.fetchall():
             try:
-                told = self._connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
+                columns = self._connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
             except sqlite3.Error:  # only this table is damaged
                 continue
-            yield name, tuple(row[1] for row in told if row[6] == _HIDDEN and row[1])
+            yield name, tuple(row[1] for row in columns if row[6] == _HIDDEN and row[1])
 
     def _is_stuck(self) -> bool:
         return time.monotonic() - self._last_row > _PATIENCE_S
@@ -139,9 +140,8 @@ def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[Sqlit
         way_out = "export it again; a file that is still being written has a -wal file beside it"
         if "interrupted" in str(error):
             way_out = f"it has a table that takes more than {_PATIENCE_S:.0f} s to read a row of"
-        raise TraceReadError(
-            path, f"is a damaged SQLite file: {_one_line(error)}", way_out
-        ) from None
+        reason = " ".join(str(error).split())[:300]
+        raise TraceReadError(path, f"is a damaged SQLite file: {reason}", way_out) from None
     if progress is not None:
         progress(size, size)
 
@@ -149,10 +149,6 @@ def sqlite_file(path: Path, progress: Progress | None = None) -> Generator[Sqlit
 def quoted(name: str) -> str:
     """Quote a name for a statement."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def _integer(column: str) -> str:

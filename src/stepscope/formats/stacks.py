@@ -25,7 +25,7 @@ METRICS = (
     "self_privateuse1_time_total",
     "self_device_time_total",
 )
-"""What a stack's number can be; all but the first are time on the device."""
+"""What a stack's number measures; all but the first are device time."""
 
 _NS_OF_US = 1_000
 
@@ -71,44 +71,44 @@ def export_stacks(
     if metric not in METRICS:
         raise ValueError(f"metric {metric!r} is unknown; use one of {', '.join(METRICS)}")
     tree = call_tree(trace)
-    known = stack_of_events(tree, by_calls=True)
-    if known is None and len(tree):
+    stacks = stack_of_events(tree, by_calls=True)
+    if stacks is None and len(tree):
         raise UnsupportedError(
             f"{path}: this trace holds no Python stacks; record it with with_stack=True, or use"
             " export_chrome_trace(path), which shows how calls nest"
         )
-    each = single_events(tree)
+    events = single_events(tree)
     with output_file(path) as sink:
-        if known is not None:
-            lines = _lines(each, known, _self_ns(each, metric), trace.strings, names)
+        if stacks is not None:
+            lines = _lines(events, stacks, _self_ns(events, metric), trace.strings, names)
             sink.write("".join(lines).encode())
     if progress is not None:
         progress(len(tree), len(tree))
 
 
-def _self_ns(each: Averages, metric: str) -> Int64:
+def _self_ns(events: Averages, metric: str) -> Int64:
     if metric == METRICS[0]:
-        return each.self_cpu_ns
+        return events.self_cpu_ns
     # Device work is an event, too, but its time counts for the launching operator.
-    return np.where(each.is_device, 0, each.self_device_ns)
+    return np.where(events.is_device, 0, events.self_device_ns)
 
 
 def _lines(
-    each: Averages, known: KnownStacks, ns: Int64, strings: Strings, names: bool
+    events: Averages, stacks: KnownStacks, ns: Int64, strings: Strings, names: bool
 ) -> Iterator[str]:
     """Sum first, then write: a stack is spelled out once, however many events have it."""
-    counted = np.flatnonzero((known.rows != NO_STACK) & (ns > 0))
-    key = known.rows[counted].astype(np.int64)
+    counted = np.flatnonzero((stacks.rows != NO_STACK) & (ns > 0))
+    key = stacks.rows[counted].astype(np.int64)
     if names:
-        key = key * len(each.key.texts) + each.key.codes[counted]
+        key = key * len(events.key.texts) + events.key.codes[counted]
     distinct, first, which = np.unique(key, return_index=True, return_inverse=True)
     us = np.bincount(which, ns[counted], minlength=len(distinct)).astype(np.int64) // 1000
     texts: dict[int, str] = {NO_STACK: ""}
     for at in np.argsort(first):
         if us[at]:
             event = int(counted[first[at]])
-            stack = _spelled(known.table, int(known.rows[event]), strings, texts)
-            name = f";{_clean(each.key[event])}" if names else ""
+            stack = _spelled(stacks.table, int(stacks.rows[event]), strings, texts)
+            name = f";{_clean(events.key[event])}" if names else ""
             yield f"{stack[1:]}{name} {us[at]}\n"
 
 

@@ -1,4 +1,4 @@
-"""Streams and launches of devices, as Kineto names them, for the readers of other tools' files."""
+"""Streams and launches of devices under Kineto's names, for readers of other tools' files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def device_track(device: int, stream: int, process: str = "") -> Track:
 
 def shapes_of(gathered: Gathered, sizes: Int64) -> UInt32:
     """Return the fragments of grids and blocks, given as rows of six sizes."""
-    known = sizes[:, (sizes != ABSENT).all(axis=0)] if sizes.shape[1] else sizes
-    distinct, which = np.unique(known, axis=1, return_inverse=True)
+    complete = sizes[:, (sizes != ABSENT).all(axis=0)] if sizes.shape[1] else sizes
+    distinct, which = np.unique(complete, axis=1, return_inverse=True)
     ids = np.array(
         [gathered.fragment({"grid": s[:3], "block": s[3:]}) for s in distinct.T.tolist()], np.uint32
     )
-    found = np.zeros(sizes.shape[1], np.uint32)
+    fragments = np.zeros(sizes.shape[1], np.uint32)
     if len(ids):
-        found[(sizes != ABSENT).all(axis=0)] = ids[which.reshape(-1)]
-    return found
+        fragments[(sizes != ABSENT).all(axis=0)] = ids[which.reshape(-1)]
+    return fragments

@@ -1,4 +1,4 @@
-"""Tables for other engines: Parquet, one file a table, and the slices as CSV."""
+"""Tables for other engines: Parquet, one file per table, and the slices as CSV."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def export_csv(
     The columns are those of ``Trace.to_polars()``, one for each integer argument, and ``args``, the
     other arguments as JSON.
     """
-    known = slices_frame(trace).columns
-    keys = [key for key in trace.slices.args.integers if key not in {*known, _OTHERS}]
+    standard = slices_frame(trace).columns
+    keys = [key for key in trace.slices.args.integers if key not in {*standard, _OTHERS}]
     table = slices_frame(trace, keys).with_columns(_other_arguments(trace))
     header = True
     with output_file(path) as sink:

@@ -1,4 +1,4 @@
-"""A trace's string table with what a writer adds to it."""
+"""A trace's string table with texts that a writer adds."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """JAX's and XLA's profiles (``.xplane.pb``): planes, their lines, and the events on these.
 
 A plane is a process (``/host:CPU``) or a device (``/device:GPU:0``), a line a thread or a stream.
-Names, and statistics that are texts, are numbers that the plane's metadata explain. A line's events
-count ps from its start, which is in ns of Unix time. The messages are decoded here, by hand: the
-fields that are needed are few, and TensorFlow is large.
+Names and text statistics are numbers, which the plane's metadata explain. Events count ps from
+their line's start, which is Unix time in ns. The messages are decoded by hand: few fields are
+needed, and TensorFlow is large.
 """
 
 from __future__ import annotations
@@ -138,27 +138,31 @@ def _first_ns(data: bytes) -> tuple[int, int]:
 
     The Unix time is 0 if the file does not have it.
     """
-    found, started = [], 0
+    starts, started = [], 0
     try:
         for number, value in fields(memoryview(data)):
             if number != 1 or not isinstance(value, memoryview):
                 continue
             plane = _Plane(value)
-            found += [line.start_ns for line in map(_line, plane.lines) if line.events]
+            starts += [line.start_ns for line in map(_line, plane.lines) if line.events]
             if plane.name == _TASK:
-                told = dict(_Stats(Gathered(), plane.stats).pair(stat) for stat in plane.own)
-                start = told.get("profile_start_time")
+                stats = dict(_Stats(Gathered(), plane.stats).pair(stat) for stat in plane.own)
+                start = stats.get("profile_start_time")
                 started = start if isinstance(start, int) and 0 < start < 1 << 62 else 0
     except MalformedMessageError:
         pass
-    first = min((start for start in found if 0 < start < 1 << 62), default=0)
+    first = min((start for start in starts if 0 < start < 1 << 62), default=0)
     return (first, first) if first > _EARLIEST_NS else (0, started)
 
 
 def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
     if plane.name in _SKIPPED:
         return
-    names = {key: (gathered.text(name), _category(name)) for key, name in plane.events.items()}
+    # The index of the category in _CATEGORIES: a device's track defines all others.
+    names = {
+        key: (gathered.text(name), _PYTHON if XLA_FRAME.match(name) else _PLAIN)
+        for key, name in plane.events.items()
+    }
     reader = _Stats(gathered, plane.stats)
     pid = plane.name or str(plane.number)
     is_device = device_number(Track("", "", plane.name)) >= 0
@@ -171,11 +175,6 @@ def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
             )
         )
         _add_line(gathered, line, track, (names, reader, began, plane.of_events))
-
-
-def _category(name: str) -> int:
-    """Return the index of an event's category in ``_CATEGORIES``; the track defines all others."""
-    return _PYTHON if XLA_FRAME.match(name) else _PLAIN
 
 
 def _line(data: memoryview) -> _Line:
@@ -198,16 +197,13 @@ def _line(data: memoryview) -> _Line:
 
 
 def _add_line(
-    gathered: Gathered,
-    line: _Line,
-    track: int,
-    known: tuple[Names, _Stats, int, Common],
+    gathered: Gathered, line: _Line, track: int, shared: tuple[Names, _Stats, int, Common]
 ) -> None:
-    names, stats, began, common = known
-    found = _Events()
+    names, stats, began, common = shared
+    events = _Events()
     for data in line.events:
-        _add_event(found, data, line.start_ns - began, (names, stats, common))
-    category = np.array(found.category, np.uint8)
+        _add_event(events, data, line.start_ns - began, (names, stats, common))
+    category = np.array(events.category, np.uint8)
     for number, word in enumerate(_CATEGORIES):
         rows = np.flatnonzero(category == number)
 
@@ -216,18 +212,18 @@ def _add_line(
 
         gathered.add_slices(
             word,
-            of(found.name).astype(np.uint32),
-            (of(found.start_ns), of(found.end_ns)),
+            of(events.name).astype(np.uint32),
+            (of(events.start_ns), of(events.end_ns)),
             np.full(len(rows), track, np.uint32),
-            correlation=of(found.correlation),
-            rest=of(found.rest).astype(np.uint32),
+            correlation=of(events.correlation),
+            rest=of(events.rest).astype(np.uint32),
         )
 
 
 def _add_event(
-    found: _Events, data: memoryview, start_ns: int, known: tuple[Names, _Stats, Common]
+    events: _Events, data: memoryview, start_ns: int, shared: tuple[Names, _Stats, Common]
 ) -> None:
-    names, stats, common = known
+    names, stats, common = shared
     name = offset = duration = 0
     own = []
     for field, value in fields(data):
@@ -246,12 +242,12 @@ def _add_event(
         text, category = step, _RANGE
     # Both ends are rounded alike, so that events that touch still do.
     start_ps = start_ns * _PS + offset
-    found.name.append(text)
-    found.category.append(category)
-    found.start_ns.append(_bounded(start_ps // _PS))
-    found.end_ns.append(_bounded((start_ps + duration) // _PS))
-    found.correlation.append(correlation)
-    found.rest.append(rest)
+    events.name.append(text)
+    events.category.append(category)
+    events.start_ns.append(_bounded(start_ps // _PS))
+    events.end_ns.append(_bounded((start_ps + duration) // _PS))
+    events.correlation.append(correlation)
+    events.rest.append(rest)
 
 
 class _Stats:
@@ -275,35 +271,35 @@ class _Stats:
         return self._known[key]
 
     def _read(self, stats: list[memoryview]) -> tuple[int, int, int]:
-        told = dict(self.pair(stat) for stat in stats)
-        number = told.get(_CORRELATION)
+        pairs = dict(self.pair(stat) for stat in stats)
+        number = pairs.get(_CORRELATION)
         correlation = number if isinstance(number, int) and 0 < number < 1 << 62 else ABSENT
-        step = told.get(_STEP)
+        step = pairs.get(_STEP)
         is_step = isinstance(step, int) and 0 <= step < 1 << 31
         name = self._gathered.text(f"ProfilerStep#{step}") if is_step else 0
-        return correlation, self._gathered.fragment(told), name
+        return correlation, self._gathered.fragment(pairs), name
 
     def pair(self, data: memoryview) -> tuple[str, Any]:
         """Return a statistic's name and value."""
-        name, found = 0, None
+        name, result = 0, None
         for field, value in fields(data):
             match field, value:
                 case 1, int():
                     name = value
                 case 2, int():
                     (real,) = struct.unpack("<d", struct.pack("<Q", value & (1 << 64) - 1))
-                    found = real if np.isfinite(real) else str(real)
+                    result = real if np.isfinite(real) else str(real)
                 case 3, int():
-                    found = value
+                    result = value
                 case 4, int():
-                    found = _signed(value)
+                    result = _signed(value)
                 case 5, memoryview():
-                    found = _text(value)
+                    result = _text(value)
                 case 6, memoryview():
-                    found = f"{len(value)} bytes"
+                    result = f"{len(value)} bytes"
                 case 7, int():
-                    found = self._names.get(value, "")
-        return self._names.get(name, str(name)), found
+                    result = self._names.get(value, "")
+        return self._names.get(name, str(name)), result
 
 
 def _entry(data: memoryview, text_fields: tuple[int, ...]) -> tuple[int, str]:

@@ -1,1 +1,1 @@
-"""Keeps a program as fast as it was: rules, baselines, and the judgement of a run by them."""
+"""Keeps a program as fast as it was: rules, baselines, and judging a run by them."""

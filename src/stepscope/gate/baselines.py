@@ -1,4 +1,4 @@
-"""Baselines that are kept, a folder a branch."""
+"""Stored baselines, a folder per branch."""
 
 from __future__ import annotations
 

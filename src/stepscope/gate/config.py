@@ -1,4 +1,4 @@
-"""Where rules are written: ``[tool.stepscope.gate]`` of pyproject.toml, or stepscope.toml."""
+"""Reads rules from ``[tool.stepscope.gate]`` in pyproject.toml, or from stepscope.toml."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Judges runs by rules, against a baseline.
 
-What is counted is compared exactly: it has grown when every run has more than any run of the
-baseline had, and the allowance. Times are compared by the test of ``analysis/compare``: they have
-grown when the test says so, and by more than the allowance.
+Counts are compared exactly: a count has grown if every run exceeds all runs of the baseline by more
+than the allowance. Times are compared by the test in ``analysis/compare``: a time has grown if the
+test says so, and by more than the allowance.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def _checks(
                 if diff is not None:
                     yield _step_time(diff)
                 continue
-            pair = [each[name] for each in counts_before], [each[name] for each in counted]
+            pair = [run[name] for run in counts_before], [run[name] for run in counted]
             if name == DEVICE_BUSY:
                 check = _busy(name, *pair, allowance)
             else:
                 # An operator may call others: blame the one that the program calls.
                 asked = "ops" if name == "all_ops" else name
-                rows = [each[asked] for each in counts_before], [each[asked] for each in counted]
+                rows = ([run[asked] for run in counts_before], [run[asked] for run in counted])
                 check = _counted(name, *pair, allowance, rows)
             if check.outcome is not Outcome.UNKNOWN or name in rules.chosen:
                 yield check
@@ -89,12 +89,12 @@ def _counted(
 ) -> Check:
     """Judge a count; if it grew, ``rows`` are searched first for the row to blame."""
     words = after[0].words
-    lacking = next((each for each in (*before, *after) if each.total is None), None)
+    lacking = next((quantity for quantity in (*before, *after) if quantity.total is None), None)
     if lacking is not None:
-        side = "this run" if any(each is lacking for each in after) else "the baseline"
+        side = "this run" if any(quantity is lacking for quantity in after) else "the baseline"
         return Check(name, words, Outcome.UNKNOWN, why=f"unknown for {side}: {lacking.why_not}")
     value, unit_word = _way_to_count(before, after)
-    old, new = [value(each) for each in before], [value(each) for each in after]
+    old, new = [value(quantity) for quantity in before], [value(quantity) for quantity in after]
     most = allowance.above(max(old))
     outcome = Outcome.PASSED
     if min(new) > most + _NOT_WORTH_IT:
@@ -121,12 +121,12 @@ def _way_to_count(
     before: Sequence[Quantity], after: Sequence[Quantity]
 ) -> tuple[Callable[[Quantity], float], str]:
     """Return how to compare: per step if there are steps, exactly if they are equally many."""
-    steps = {len(each.by_step) for each in (*before, *after)}
+    steps = {len(quantity.by_step) for quantity in (*before, *after)}
     if 0 in steps:
-        return (lambda each: float(each.total or 0)), ""
+        return (lambda quantity: float(quantity.total or 0)), ""
     if len(steps) == 1:
-        return (lambda each: sum(each.later_steps) / len(each.later_steps)), " a step"
-    return (lambda each: each.a_step or 0.0), " a step"
+        return (lambda quantity: sum(quantity.later_steps) / len(quantity.later_steps)), " a step"
+    return (lambda quantity: quantity.a_step or 0.0), " a step"
 
 
 def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
@@ -157,9 +157,9 @@ def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
 
 def _by_row(side: Sequence[Quantity]) -> dict[str, float]:
     sums: dict[str, float] = {}
-    for each in side:
-        steps = max(len(each.by_step), 1)
-        for share in each.rows:
+    for quantity in side:
+        steps = max(len(quantity.by_step), 1)
+        for share in quantity.rows:
             sums[share.name] = sums.get(share.name, 0.0) + share.total / steps / len(side)
     return sums
 
@@ -173,11 +173,11 @@ def _busy(
 ) -> Check:
     """Judge the devices' busy share in percentage points; less is worse."""
     words = after[0].words
-    lacking = next((each for each in (*before, *after) if each.total is None), None)
+    lacking = next((quantity for quantity in (*before, *after) if quantity.total is None), None)
     if lacking is not None:
         return Check(name, words, Outcome.UNKNOWN, why=lacking.why_not)
-    old = [each.total or 0.0 for each in before]
-    new = [each.total or 0.0 for each in after]
+    old = [quantity.total or 0.0 for quantity in before]
+    new = [quantity.total or 0.0 for quantity in after]
     fall = min(old) - max(new)
     failed = fall > allowance.amount + min(old) * allowance.share
     show = Unit.SHARE.text

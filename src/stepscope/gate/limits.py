@@ -1,7 +1,7 @@
-"""What a single test may do, and whether it did more: the rules of pytest's mark.
+"""The limits of a single test, and whether it exceeded them: the rules of pytest's mark.
 
-Here everything counts that was recorded, whether there were steps or not, and nothing is timed: a
-test is to give the same answer on a busy machine.
+Everything recorded counts, with or without steps. Nothing is timed, so that a test gives the same
+result on a busy machine.
 """
 
 from __future__ import annotations
@@ -18,14 +18,7 @@ from stepscope.analysis.quantity import Quantity, Share
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.gate.judge import grown_row
-from stepscope.gate.rules import (
-    Allowance,
-    allowance_of,
-    known_name,
-    unit_of,
-    value_of,
-    value_text,
-)
+from stepscope.gate.rules import Allowance, allowance_of, known_name, unit_of, value_of, value_text
 from stepscope.trace.model import Trace
 from stepscope.trace.placing import staging_folder
 
@@ -73,7 +66,7 @@ def limits_of(given: Mapping[str, Any], where: str) -> Limits:
         if key == REGRESSION:
             grow = _compared(value, where)
         elif key.startswith((_MOST, _LEAST)):
-            name = _named(key[len(_MOST) :], key, where)
+            name = _quantity_name(key[len(_MOST) :], key, where)
             bounds = most if key.startswith(_MOST) else least
             bounds[name] = value_of(name, value, f"{where}: {key}")
         else:
@@ -81,7 +74,7 @@ def limits_of(given: Mapping[str, Any], where: str) -> Limits:
     return Limits(most, least, grow)
 
 
-def _named(name: str, key: str, where: str) -> str:
+def _quantity_name(name: str, key: str, where: str) -> str:
     try:
         return known_name(name, quantity_names(), where)
     except StepscopeError:
@@ -124,41 +117,41 @@ def broken(
     trace: Trace, limits: Limits, baseline: Mapping[str, Quantity] | None = None
 ) -> Iterator[str]:
     """Yield a sentence for each broken rule, with what broke it."""
-    its_quantities = quantities(trace)
+    measured = quantities(trace)
     if trace.info.losses.events:
         yield f"{trace.info.losses.events:,} events were lost in recording: nothing can be counted"
     for bounds, is_most in ((limits.most, True), (limits.least, False)):
         for name, bound in bounds.items():
-            total = its_quantities[name].total
+            total = measured[name].total
             if total is None:
-                yield f"{words_of(name)} cannot be counted: {its_quantities[name].why_not}"
+                yield f"{words_of(name)} cannot be counted: {measured[name].why_not}"
             elif (total > bound) if is_most else (total < bound):
                 word = "at most" if is_most else "at least"
-                amount = its_quantities[name].text(total)
+                amount = measured[name].text(total)
+                quantity = measured[name]
                 rows = "".join(
-                    f"\n  {_row(its_quantities[name], row)}"
-                    for row in its_quantities[name].rows[:3]
+                    f"\n  {row.words}: {quantity.text(row.total)}" for row in quantity.rows[:3]
                 )
                 yield (
                     f"{words_of(name)}: {amount}, and {word} {value_text(name, bound)} is allowed"
                     f"{rows if is_most else ''}"
                 )
     if baseline is not None:
-        yield from _regressions(its_quantities, limits, baseline)
+        yield from _regressions(measured, limits, baseline)
 
 
 def _regressions(
-    its_quantities: Mapping[str, Quantity], limits: Limits, baseline: Mapping[str, Quantity]
+    measured: Mapping[str, Quantity], limits: Limits, baseline: Mapping[str, Quantity]
 ) -> Iterator[str]:
     for name, allowance in limits.grow.items():
-        now, before = its_quantities[name], baseline.get(name)
+        now, before = measured[name], baseline.get(name)
         if before is None or before.total is None or now.total is None:
             continue  # the baseline lacks it, or there is no device
         if now.total > allowance.above(before.total):
             asked = _CALLED.get(name, name)
             guilty = ""
             if asked in baseline:
-                guilty = grown_row([baseline[asked]], [its_quantities[asked]])
+                guilty = grown_row([baseline[asked]], [measured[asked]])
             guilty = guilty or grown_row([before], [now])
             yield (
                 f"{words_of(name)}: {now.text(now.total)}, and the baseline has "
@@ -166,29 +159,25 @@ def _regressions(
             )
 
 
-def _row(quantity: Quantity, row: Share) -> str:
-    return f"{row.words}: {quantity.text(row.total)}"
-
-
 # ---- baselines: small files, to be kept with the tests
 
 
 def save_baseline(path: Path, trace: Trace, limits: Limits) -> None:
     """Write a test's quantities, whole or not at all."""
-    its_quantities = quantities(trace)
+    measured = quantities(trace)
     content = {
         "format": _FORMAT,
         "versions": dict(trace.info.versions),
         "quantities": {
             name: {
-                "total": its_quantities[name].total,
+                "total": measured[name].total,
                 "rows": [
                     [row.name, row.total, [list(place) for place in row.places]]
-                    for row in its_quantities[name].rows[:_ROWS_KEPT]
+                    for row in measured[name].rows[:_ROWS_KEPT]
                 ],
             }
             for name in sorted({*limits.grow, *(_CALLED.get(name, name) for name in limits.grow)})
-            if its_quantities[name].total is not None
+            if measured[name].total is not None
         },
     }
     path.parent.mkdir(parents=True, exist_ok=True)

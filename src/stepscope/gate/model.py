@@ -1,4 +1,4 @@
-"""A judgement: every rule, and what became of it."""
+"""A judgement: every rule and its result."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Many runs of a program over its commits: what each took, and where that changed."""
+"""Many runs of a program over its commits: their figures, and where these changed."""

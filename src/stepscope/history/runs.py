@@ -1,4 +1,4 @@
-"""What is kept of a run, and in which order runs are looked at."""
+"""The history entry of a run, and the order of runs."""
 
 from __future__ import annotations
 

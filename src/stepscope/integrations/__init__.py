@@ -1,4 +1,4 @@
-"""Stepscope where a training library has a place for a profiler.
+"""Stepscope as the profiler of training libraries.
 
 =========================  =========================================================================
 ``LightningProfiler``      for ``Trainer(profiler=...)`` of Lightning
@@ -6,7 +6,7 @@
 ``AccelerateProfile``      for ``Accelerator(kwargs_handlers=[...])`` of Accelerate
 =========================  =========================================================================
 
-Importing this imports nothing else: neither a class here nor its library before it is used.
+Importing this package imports neither these classes nor their libraries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classes whose base is a library's, which is imported when the first object is made."""
+"""Classes with a library's base class, which is imported when the first object is made."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class LightningProfiler(Late):
 
     def summary(self) -> str:
         self._finish()
-        return self._recording.told() if self._recording else ""
+        return self._recording.answer() if self._recording else ""
 
     def teardown(self, stage: str | None) -> None:
         """End the recording if it still runs."""

@@ -33,10 +33,10 @@ class CellProfile:
         return self.trace._repr_html_() + "".join(map(report_link_html, pages))
 
     def __repr__(self) -> str:
-        from stepscope.text.answer import told_text
+        from stepscope.text.answer import answer_text
 
         files = "".join(f"\nsaved: {path}" for path in self.saved)
-        return told_text(self.trace) + files
+        return answer_text(self.trace) + files
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -1,4 +1,4 @@
-"""pytest's plugin: what a test may do, and a fixture that records.
+"""A pytest plugin: limits for tests, and a fixture that records.
 
     @pytest.mark.stepscope(max_ops=200, max_sync=0, max_peak_memory="200MB", no_regression=True)
     def test_step(model, batch):
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "the test, and fail it when it does more than this, or more than its baseline",
     )
     if not config.option.help:
-        config.pluginmanager.register(_Told(), "stepscope-told")
+        config.pluginmanager.register(_BaselineReporter(), "stepscope-told")
 
 
 class StepscopeTrace:
@@ -206,7 +206,9 @@ def _judge(item: pytest.Item, trace: Trace, limits: Limits) -> None:
     path = _baseline_of(item)
     reasons, baseline = [], None
     try:
-        baseline = load_baseline(path) if limits.grow and not _updates(item) else None
+        baseline = (
+            load_baseline(path) if limits.grow and not item.config.getoption(_UPDATE) else None
+        )
         reasons = list(broken(trace, limits, baseline))
         if limits.grow and baseline is None and not reasons:
             save_baseline(path, trace, limits)
@@ -216,10 +218,6 @@ def _judge(item: pytest.Item, trace: Trace, limits: Limits) -> None:
     if reasons:
         how = f"\npytest {_UPDATE} keeps it as the new baseline ({path})" if baseline else ""
         pytest.fail("stepscope: " + "\nstepscope: ".join(reasons) + how, pytrace=False)
-
-
-def _updates(item: pytest.Item) -> bool:
-    return bool(item.config.getoption(_UPDATE))
 
 
 def _baseline_of(item: pytest.Item) -> Path:
@@ -235,7 +233,7 @@ def _baseline_of(item: pytest.Item) -> Path:
     return place / f"{file_word(name)}.json"
 
 
-class _Told:
+class _BaselineReporter:
     """Lists new baselines at the end; workers report theirs to the main process."""
 
     def __init__(self) -> None:

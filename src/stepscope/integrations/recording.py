@@ -1,4 +1,4 @@
-"""One recording in the course of a training: begun, stepped, ended, and its files written."""
+"""One recording during a training: starting it, stepping, ending it, and writing its files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscope.frameworks.torch.dialect.profile import profile
 from stepscope.notices import notify
 from stepscope.record.limits import MemoryLimit
 from stepscope.record.source import known_options
-from stepscope.text.answer import told_text
+from stepscope.text.answer import answer_text
 from stepscope.trace.model import Trace
 
 _MOST_MEMORY = 2 << 30  # bytes, as `stepscope run`
@@ -64,12 +64,12 @@ class Recording:
         atexit.unregister(self.finish)
         self.profiler.stop()
 
-    def told(self) -> str:
+    def answer(self) -> str:
         """Return the answer to the last trace as text."""
         if self.trace is None:
             return ""
         files = [f"saved: {path}" for path in self.saved]
-        return "\n".join([told_text(self.trace), "", *files, ""])
+        return "\n".join([answer_text(self.trace), "", *files, ""])
 
     def _ready(self, profiler: Any) -> None:
         self.trace = profiler.trace

@@ -1,4 +1,4 @@
-"""A job: the traces of many ranks as one object, and what they say together.
+"""A job: the traces of many ranks as one object, and their analyses.
 
     import stepscope
     from stepscope.job import blame_table, stragglers
@@ -6,8 +6,8 @@
     job = stepscope.open_job("runs/train-1")
     print(stragglers(job), blame_table(job).to_polars())
 
-Each rank is read and reduced on its own (``summary``), by any executor that has a ``map``; what
-comes back is small, and all analyses are functions of the Job that is made of it.
+Each rank is read and reduced on its own (``summary``), by any executor that has a ``map``. The
+summaries are small, and all analyses are functions of the Job that they form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answer of a job: which rank is late, by how much, why; what terminal, page and JSON show."""
+"""The answer of a job: which rank is late, by how much, and why, for terminal, page and JSON."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class JobAnswer:
             "clock": {
                 "aligned": clocks.is_aligned,
                 "residual_ns": round(clocks.residual_ns),
-                "offset_ns": [round(each) for each in clocks.offset_ns.tolist()],
+                "offset_ns": [round(offset) for offset in clocks.offset_ns.tolist()],
                 "drift_ppm": [drift * 1e6 for drift in clocks.drift.tolist()],
             },
             "steps": {

@@ -1,4 +1,4 @@
-"""Who arrives when at each collective, how long the others wait, and whose fault that is."""
+"""When ranks arrive at each collective, how long the others wait, and which one is to blame."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def lateness(meetings: Meetings) -> Lateness:
     return Lateness(late, late - brought, np.maximum(last[meeting] - meetings.arrived_ns, 0))
 
 
-def of_several(found: Meetings) -> Meetings:
+def of_several(meetings: Meetings) -> Meetings:
     """Return the meetings of at least two ranks."""
-    several = found.count > 1
-    return found if several.all() else found.take(several)
+    several = meetings.count > 1
+    return meetings if several.all() else meetings.take(several)
 
 
 def group_words(group: str, members: tuple[int, ...]) -> str:

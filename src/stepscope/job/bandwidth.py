@@ -1,9 +1,8 @@
-"""Algorithm and bus bandwidth of collectives against their size.
+"""Algorithm and bus bandwidth of collectives by size.
 
-The time of a collective is that from the last arrival until the ranks were done: before that,
-ranks wait for each other and no link is used. Algorithm bandwidth is bytes over time; bus bandwidth
-is what a link carries for it, by the factors of NCCL's tests, so that it can be compared with the
-hardware whatever the number of ranks.
+A collective's time starts at the last arrival: before that, ranks wait for each other and no link
+is used. Algorithm bandwidth is bytes over time. Bus bandwidth is the resulting traffic of a link,
+by the factors of NCCL's tests, which can be compared with hardware for any number of ranks.
 """
 
 from __future__ import annotations

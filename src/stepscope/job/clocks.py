@@ -1,10 +1,9 @@
 """The clocks of the ranks, aligned by the ends of collectives, which all ranks reach together.
 
-Each rank's clock is taken to be off by an offset and a drift. A collective that synchronises ends
-for all ranks at one moment, but for the time its last message takes and for delays of the
-scheduler, which come at random: so the offset and drift that bring its ends together, for most
-collectives, are the clock's. What remains is the residual; nothing below it can be said.
-Ranks of one host have one clock: where the residual does not contradict it, they keep it.
+A rank's clock has an offset and a drift. A synchronising collective ends at one moment for all
+ranks, except for the time of its last message and random delays of the scheduler. So the offset and
+drift that bring the ends of most collectives together are the clock's. The remaining residual
+limits what can be said. Ranks of one host keep one clock unless the residual contradicts that.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from stepscope.job.meetings import Meetings
 from stepscope.trace.model import Float64, Int64
 
 MOST_MEETINGS = 400
-"""Of each set of ranks that meet, spread over the recording: more do not make it more exact."""
+"""Per set of ranks, spread over the recording: more do not improve the alignment."""
 
 FEWEST_FOR_DRIFT = 12
 SHORTEST_FOR_DRIFT_NS = 200_000_000

@@ -1,10 +1,10 @@
 """The collectives of one rank's trace: when it arrived at each, and when it was done.
 
-A collective with communicating kernels on a device is those: a kernel starts when its rank has
+With communicating kernels on a device, a collective is those kernels: each starts when its rank has
 arrived, and runs until all have. Without kernels (gloo, or a trace of the host alone) it is all
-slices of the host that share a process group and a sequence number: it arrived with the earliest
-and was done with the latest. Traces of old tools name neither group nor number: there the order of
-the calls, which is the same in all ranks of a group, is the number.
+host slices with the same process group and sequence number: the earliest start is the arrival, the
+latest end is its end. Old traces lack groups and numbers: there the order of calls, which is equal
+in all ranks of a group, is the number.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NO_NUMBER = -1
 _CALL_NAME = re.compile(r"^(record_param_comms|c10d::)")
 _POINT_TO_POINT = re.compile(r"send|recv", re.IGNORECASE)
 SYNCHRONISING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
-"""Nobody leaves one of these before all have arrived."""
+"""No rank leaves one of these before all have arrived."""
 
 
 class Kind(NamedTuple):
@@ -86,7 +86,7 @@ def collectives(trace: Trace) -> Collectives:
     if len(kernels):
         host = work.operator[kernels]
         named = _called_by(trace, host)
-        return _made(trace, kernels[:, None], named, on_device=True)
+        return _with_arguments(trace, kernels[:, None], named, on_device=True)
     return _of_host(trace)
 
 
@@ -99,12 +99,12 @@ def _of_host(trace: Trace) -> Collectives:
         rows = np.flatnonzero(np.isin(slices.args.rest, ids) & on_host)
     for pattern in (BACKEND_COLLECTIVE, _CALL_NAME):
         if not len(rows):
-            rows = outermost(trace, np.flatnonzero(_named(trace, pattern) & on_host))
+            rows = outermost(trace, np.flatnonzero(_has_name(trace, pattern) & on_host))
     parts = _together(trace, rows)
-    return _made(trace, parts, parts[:, 0] if len(parts) else rows, on_device=False)
+    return _with_arguments(trace, parts, parts[:, 0] if len(parts) else rows, on_device=False)
 
 
-def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
+def _has_name(trace: Trace, pattern: re.Pattern[str]) -> Bool:
     name = trace.slices.name
     ids = ids_where(name, trace.strings, lambda text: pattern.search(text) is not None)
     has_id: Bool = np.isin(name, ids)
@@ -120,10 +120,10 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     if (seq == NO_NUMBER).all():
         alone = outermost(trace, rows)
         return np.stack([alone, alone], axis=1)
-    kinds, kind = _Told(trace).kinds(rows, rows)
+    kinds, kind = _ArgumentReader(trace).kinds(rows, rows)
     groups: dict[tuple[Any, ...], int] = {}
     group = np.array(
-        [groups.setdefault((each.group, each.members, each.pair), len(groups)) for each in kinds]
+        [groups.setdefault((one.group, one.members, one.pair), len(groups)) for one in kinds]
     )[kind]
     alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # no number: on its own
     keys, code = np.unique(np.stack([group, seq, alone]), axis=1, return_inverse=True)
@@ -143,17 +143,17 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
         ids = trace.strings.ids_with(f'"{COLLECTIVE}"')
         marked = np.isin(slices.args.rest, ids) & ~slices.on_device
     if not marked.any():
-        marked = _named(trace, BACKEND_COLLECTIVE) & ~slices.on_device
+        marked = _has_name(trace, BACKEND_COLLECTIVE) & ~slices.on_device
     callers = around(slices.parent, host, marked, itself=True)
     return np.where(callers == NO_SLICE, host, callers)
 
 
-def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:
+def _with_arguments(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:
     slices = trace.slices
     first, last = (parts[:, 0], parts[:, -1]) if len(parts) else (host, host)
     order = np.argsort(slices.start_ns[first], kind="stable")
     first, last, host = first[order], last[order], host[order]
-    kinds, kind = _Told(trace).kinds(first, host)
+    kinds, kind = _ArgumentReader(trace).kinds(first, host)
     numbers = slices.args.dense(NUMBER, len(slices), NO_NUMBER)
     seq = numbers[first]
     if len(host):
@@ -173,7 +173,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
     )
 
 
-class _Told:
+class _ArgumentReader:
     """Parses the arguments of collectives, each distinct set once."""
 
     def __init__(self, trace: Trace) -> None:
@@ -228,7 +228,7 @@ class _Told:
             kernel = self._trace.strings[name_id]
             name = called if BACKEND_COLLECTIVE.search(called) else collective_of_kernel(kernel)
         dtype, group = str(pairs.get(DTYPE, "")), str(pairs.get(GROUP_NAME, ""))
-        told = pairs.get(MODULE)
+        named = pairs.get(MODULE)
         if elements == NO_NUMBER:
             elements, dtype = _input_size(pairs)
         width = element_bytes(dtype)
@@ -242,8 +242,8 @@ class _Told:
             group_size=size if size != NO_NUMBER else len(members) or NO_NUMBER,
             dtype=dtype,
             bytes=elements * width if elements != NO_NUMBER and width else NO_NUMBER,
-            module=told
-            if isinstance(told, str)
+            module=named
+            if isinstance(named, str)
             else "" if module == NO_SLICE else self._trace.strings[module],
             pair=(source, target) if is_pair else (NO_NUMBER, NO_NUMBER),
         )  # fmt: skip

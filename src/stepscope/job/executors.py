@@ -1,4 +1,4 @@
-"""Who reduces the ranks: processes of this machine, or whatever has a ``map``.
+"""Executors that reduce the ranks: processes of this machine, or anything with a ``map``.
 
 ``open_job(folder, executor=...)`` takes
 
@@ -8,7 +8,7 @@
 - a Dask ``Client``, whose ``map`` returns futures that it gathers;
 - the module ``ray``, or anything else that has ``remote``, ``get`` and ``wait``.
 
-Only paths go out and only summaries come back: the workers must see the same files.
+Workers receive paths and return summaries, so they must see the same files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stepscope.job.work import StepRows, StepWork
 from stepscope.trace.plain import unpacked
 
 SMALL_BYTES = 8 << 20
-"""A job whose files are smaller than this is read here: processes would take longer to start."""
+"""Smaller jobs are read in this process, since starting others would take longer."""
 
 _IN_FLIGHT = 64  # concurrent tasks of Ray
 
@@ -122,7 +122,8 @@ def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) 
         child = child if child is not None and child.poll() is None else _child()
         assert child.stdin is not None and child.stdout is not None
         try:
-            _send(child.stdin, paths[at])
+            child.stdin.write(json.dumps(paths[at]).encode() + b"\n")
+            child.stdin.flush()
             done.put((at, _receive(child.stdout)))
         except (OSError, ValueError):
             child.wait()
@@ -148,11 +149,6 @@ def _child() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         env={**os.environ, **threads},
     )
-
-
-def _send(pipe: BinaryIO | Any, path: str) -> None:
-    pipe.write(json.dumps(path).encode() + b"\n")
-    pipe.flush()
 
 
 def _receive(pipe: BinaryIO | Any) -> RankSummary:

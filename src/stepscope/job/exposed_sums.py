@@ -1,4 +1,4 @@
-"""How much of one rank's communication runs beside compute, by group and by module: exact sums."""
+"""How much of one rank's communication compute hides, by group and by module: exact sums."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from stepscope.job.why import Reason, reasons
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 LEAST_COMMUNICATION = 0.15
-"""Of a step, spent on transfers during which nothing runs."""
+"""The least share of a step for exposed transfers to be a problem."""
 
 MOST_STRAGGLERS = 4
 
 OFTEN = 1 / 3
-"""Of the steps: a rank that is late in so many is named even if its trace does not tell why."""
+"""A rank that is late in this share of the steps is named even without an explanation."""
 
 _ORDER = {"hang": 0, "slow-host": 1, "straggler": 2}
 

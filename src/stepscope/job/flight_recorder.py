@@ -1,8 +1,8 @@
 """Dumps of PyTorch's flight recorder: which ranks a stuck collective waits for.
 
-torch writes one file a rank (``TORCH_NCCL_DEBUG_INFO_TEMP_FILE``), a pickle of dicts, lists, texts
-and numbers. It is read by a machine of our own that makes nothing else, so that a file from a
-stranger cannot run code. JSON dumps are read, too.
+torch writes one file per rank (``TORCH_NCCL_DEBUG_INFO_TEMP_FILE``), a pickle of dicts, lists,
+texts and numbers. Our own unpickler reads it, which creates nothing else, so that a stranger's file
+cannot run code. JSON dumps are read, too.
 """
 
 from __future__ import annotations

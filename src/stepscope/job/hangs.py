@@ -12,7 +12,7 @@ from stepscope.job.model import Job
 from stepscope.trace.model import Bool, Int64
 
 _SHORTEST_NS = 1_000_000
-"""A rank that was recorded for less time after the others had arrived may just have been next."""
+"""A rank whose recording ended sooner after the others' arrival may have been about to arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ def hang_table(job: Job) -> HangTable:
     """Return the collectives at which ranks wait for ranks that never arrived."""
     meetings = job.meetings
     place = {int(number): i for i, number in enumerate(job.number)}
-    ends = _ends(job)
+    times = np.array([rank.end_ns + rank.wall_offset_ns for rank in job.ranks], np.int64)
+    ends = job.clocks.corrected(np.arange(len(job)), times)
     rows = []
     for i in np.flatnonzero(_unfinished(job)).tolist():
         kind = meetings.kinds[meetings.kind[i]]
@@ -67,11 +68,6 @@ def _unfinished(job: Job) -> Bool:
         return np.zeros(0, np.bool_)
     found_open: Bool = np.add.reduceat(meetings.is_open.astype(np.int64), meetings.first[:-1]) > 0
     return found_open
-
-
-def _ends(job: Job) -> Int64:
-    times = np.array([rank.end_ns + rank.wall_offset_ns for rank in job.ranks], np.int64)
-    return job.clocks.corrected(np.arange(len(job)), times)
 
 
 def _list(job: Job, places: list[int]) -> str:

@@ -1,7 +1,7 @@
-"""How unevenly the own work of a step is spread: over ranks, and within each process group.
+"""The imbalance of own work in a step: over all ranks, and within each process group.
 
-Ranks of a pipeline, of experts or of a sequence do different work by design; where one stage has
-more than the others, all wait for it.
+Ranks of a pipeline, of experts or of a sequence do different work by design; if one stage has more
+than the others, all wait for it.
 """
 
 from __future__ import annotations

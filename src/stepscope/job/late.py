@@ -1,8 +1,8 @@
-"""Which ranks make the others wait: in most steps, or now and then.
+"""The ranks that make the others wait, in most steps or in some.
 
-The delay of a rank in a step is how much later than the median rank it arrives at the step's
-collectives, each lateness counted once, where it arises. A rank is a straggler if its delay is far
-beyond what ranks differ by anyway, and beyond the residual of the clocks.
+The delay of a rank in a step is its lateness at the step's collectives, compared with the median
+rank; each delay counts once, where it arises. A rank is a straggler if its delay is far beyond the
+usual differences between ranks, and beyond the residual of the clocks.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stepscope.job.model import Job
 from stepscope.trace.model import Float64, Int64
 
 LEAST_SHARE = 0.05
-"""A rank that delays a step by less of it is not worth a word."""
+"""A smaller share of a step is not worth reporting."""
 
 LEAST_PASSING_SHARE = 0.2
-"""A single step must be late by this much of the usual one: steps vary anyway."""
+"""Single steps must be late by this share of a typical step, since steps vary."""
 
 _CERTAIN = 4.0  # standard errors
 _FEWEST_STEPS = 4
@@ -80,7 +80,8 @@ def stragglers(job: Job) -> list[Straggler]:
     typical_ns = max(job.typical_step_ns, 1.0)
     beyond = delays - _middle(delays)
     late = []
-    for rank in np.argsort(-delays.mean(axis=1), kind="stable")[: _worth_a_look(job)].tolist():
+    most_late = max(len(job) // 2, 1)  # the median is the reference: at most half can be late
+    for rank in np.argsort(-delays.mean(axis=1), kind="stable")[:most_late].tolist():
         pattern = _persistent(job, beyond, rank, typical_ns) or _passing(
             job, beyond, rank, typical_ns, step_ns
         )
@@ -105,10 +106,6 @@ def stragglers(job: Job) -> list[Straggler]:
             )
         )
     return sorted(late, key=lambda one: -one.saves_ns)
-
-
-def _worth_a_look(job: Job) -> int:
-    return max(len(job) // 2, 1)  # the median is the reference: at most half can be late
 
 
 def _middle(delays: Float64) -> Float64:

@@ -1,8 +1,8 @@
 """The collectives of all ranks, matched: who met where, when each arrived and when it was done.
 
-A meeting is one collective of one process group. Ranks know it by the group and its sequence
-number; without numbers by the order in which each rank calls it, within a step where the program
-marked its steps. The table is long: a row for each rank of each meeting, ordered by meeting.
+A meeting is one collective of one process group. Its ranks identify it by group and sequence
+number, or else by the order of their calls, within a step if the program marked its steps. The
+table is long: a row for each rank of each meeting, ordered by meeting.
 """
 
 from __future__ import annotations

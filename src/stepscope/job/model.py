@@ -1,4 +1,4 @@
-"""A Job: the ranks of one run that can be used, matched and on one clock, and what was left out."""
+"""A Job: the usable ranks of one run, matched and on one clock, and the files left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stepscope.trace.model import Bool, Float64, Int64
 from stepscope.trace.store import is_stored_trace
 
 _APART_NS = 60_000_000_000
-"""Recordings of one run overlap, or nearly: clocks of hosts are not a minute off."""
+"""Recordings of one run overlap, or nearly: hosts' clocks differ by less than a minute."""
 
 _NOT_A_RANK = "does not state a rank, nor does its name"
 

@@ -1,4 +1,4 @@
-"""The files of a job's folder: which may be ranks, and the rank that a name tells."""
+"""The files in a job's folder: which may be ranks, and the rank in a file's name."""
 
 from __future__ import annotations
 

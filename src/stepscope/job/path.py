@@ -1,5 +1,5 @@
-"""The critical path of a step: the chain of work and communication, through ranks, that makes it
-as long as it is. Only what is on it makes the step shorter.
+"""The critical path of a step: the chain of work and communication across ranks that defines its
+duration. Only shortening something on it shortens the step.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What if: the dependencies of a job, replayed with other durations.
+"""What-if analysis: replays the dependencies of a job with other durations.
 
 A rank is a chain of own work, arrivals at collectives and waits for their ends. A collective ends
-for a rank a fixed time after the last rank has arrived. A rank waits for a collective where nothing
-else ran until it was done; what overlaps delays nobody. Replayed as they were recorded, the chains
-give the recorded times again; with some durations changed, they tell what the job would take.
+for a rank a fixed time after the last arrival. A rank waits for a collective if nothing else ran
+until it was done; overlapping collectives delay no rank. Replaying the recorded durations gives the
+recorded times; with changed durations, it predicts the job's time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepscope.job.model import Job
 from stepscope.trace.model import Bool, Int64
 
 MOST_POINTS = 400_000
-"""Of a job with more, some of the steady steps are replayed: they are alike."""
+"""Longer jobs are replayed for some of the steady steps, which are alike."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""One rank, reduced to what a job needs of it: some hundred kB that can travel.
+"""One rank, reduced to what a job needs: some hundred kB that can be sent.
 
-``summarize`` is what an executor maps over the files of a job. It never raises: what is wrong with
-a file is said in its summary.
+Executors map ``summarize`` over a job's files. It never raises: the summary describes what is wrong
+with a file.
 """
 
 from __future__ import annotations
@@ -86,24 +86,18 @@ def reduced(trace: Trace, path: str = "") -> RankSummary:
     if trace.info.anomalies.get(_CUT_OFF):
         summary.problem = f"is truncated: the file ends early, after {len(trace):,} events"
         return summary
-    its_collectives = collectives(trace)
-    summary.overlaps, exposed = overlaps(trace, its_collectives)
+    calls = collectives(trace)
+    summary.overlaps, exposed = overlaps(trace, calls)
     summary.work = step_work(trace, exposed)
-    summary.on_device = its_collectives.on_device
-    summary.kinds, summary.kind, summary.seq = (
-        its_collectives.kinds,
-        its_collectives.kind,
-        its_collectives.seq,
-    )
+    summary.on_device = calls.on_device
+    summary.kinds, summary.kind, summary.seq = (calls.kinds, calls.kind, calls.seq)
     summary.arrived_ns, summary.done_ns, summary.is_open = (
-        its_collectives.start_ns,
-        its_collectives.end_ns,
-        its_collectives.is_open,
+        calls.start_ns,
+        calls.end_ns,
+        calls.is_open,
     )
-    summary.waited_ns = _waited_ns(its_collectives, exposed.start_ns, exposed.end_ns).astype(
-        np.float32
-    )
-    summary.step = step_of(summary.work, _called_ns(trace, its_collectives)).astype(np.int32)
+    summary.waited_ns = _waited_ns(calls, exposed.start_ns, exposed.end_ns).astype(np.float32)
+    summary.step = step_of(summary.work, _called_ns(trace, calls)).astype(np.int32)
     return summary
 
 

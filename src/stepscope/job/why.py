@@ -1,8 +1,8 @@
-"""Why a rank is late: what it does in its late steps, beside the median of the other ranks.
+"""Why a rank is late: its activities in late steps, compared with the median of the other ranks.
 
-Every reason is an excess: ns a step that this rank spends on something, less what the middle of
-the others spends on it in the same steps. Reasons may overlap (extra operators are forward time,
-too); the first one is the one that explains most of the delay, the specific before the general.
+Every reason is an excess: the rank's ns per step for an activity, less the median of the others' in
+the same steps. Reasons may overlap (extra operators are forward time, too); the first one explains
+most of the delay, and specific reasons come before general ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepscope.trace.names import COLLECTION
 from stepscope.units import duration_text
 
 EXPLAINS = 0.3
-"""A reason that makes up less of the delay is not named."""
+"""Reasons for a smaller share of the delay are not named."""
 
 _OF_OPERATORS = tuple(cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
 _GENERAL = frozenset({*_OF_OPERATORS, Cause.OTHER.words, "own work", "device idle"})
@@ -74,12 +74,7 @@ def reasons(job: Job, rank: int, steps: Sequence[int], delay_ns: float) -> list[
     at = int(np.flatnonzero(job.number == rank)[0])
     wanted = np.array(steps, np.int64)
     beside = _Beside(job, at, wanted)
-    candidates = [
-        *_collections(beside),
-        *_operators(beside),
-        *_kernels(beside),
-        *_causes(beside),
-    ]
+    candidates = [*_collections(beside), *_operators(beside), *_kernels(beside), *_causes(beside)]
     least = EXPLAINS * delay_ns
     large = [reason for reason in candidates if reason.excess_ns >= least]
     return sorted(large, key=lambda reason: -_weight(reason))
@@ -114,7 +109,7 @@ class _Beside:
         zero = np.zeros(2)
         figures = {}
         for name, mine in own.items():
-            usual = np.median([each.get(name, zero) for each in peers] or [zero], axis=0)
+            usual = np.median([row.get(name, zero) for row in peers] or [zero], axis=0)
             figures[name] = mine, usual
         return figures
 

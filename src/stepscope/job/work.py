@@ -1,8 +1,8 @@
-"""What one rank does in its steps, besides waiting for other ranks: the part that can make it late.
+"""The work of one rank in its steps, without waits for other ranks: what can make it late.
 
-Own time is a step less its exposed communication. It is split by cause and by line where stacks
-were sampled, else by the parts of a step; operators and kernels are counted step by step, so that
-any two ranks, and any two steps, can be compared.
+Own time is a step less its exposed communication. Samples split it by cause and by line; without
+samples, slices split it by the parts of a step. Operators and kernels are counted per step, so that
+any two ranks and any two steps can be compared.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from stepscope.trace.names import COLLECTION
 Float32 = NDArray[np.float32]
 
 MOST_ROWS = 48
-"""Operators, kernels and lines that are kept of a rank: the longest."""
+"""The number of operators, kernels and lines kept per rank: the longest."""
 
 MOST_CELLS = 60_000
-"""Of each table: of a rank with very many steps fewer rows are kept, so that it stays small."""
+"""The limit per table: a rank with very many steps keeps fewer rows."""
 
 """The unit of a rank without steps: all of its recording is one."""
 
@@ -174,11 +174,11 @@ def _of_samples(
     causes = by_cause.reshape(len(Cause), steps)
     some = np.flatnonzero(causes.any(axis=1))
     names = tuple(Cause(int(i)).words for i in some)
-    told = StepRows(
+    causes_by_step = StepRows(
         names, causes[some].astype(np.float32), np.zeros((len(some), steps), np.float32)
     )
     moments = np.stack([spent.stack[sampled][is_own], cause, step])
-    return told, _lines(spent, moments, weight, steps)
+    return causes_by_step, _lines(spent, moments, weight, steps)
 
 
 def _lines(spent: Ledger, moments: Int64, weight: NDArray[Any], steps: int) -> StepRows:

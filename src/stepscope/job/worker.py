@@ -1,4 +1,4 @@
-"""The process that reduces ranks for its parent: paths come in, summaries go out."""
+"""The process that reduces ranks for its parent: it receives paths and sends summaries."""
 
 from __future__ import annotations
 

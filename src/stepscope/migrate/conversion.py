@@ -1,4 +1,4 @@
-"""The state that all parts of one conversion share."""
+"""The state of one conversion, shared by all its parts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Changes to a text: spans with their new text, and remarks at the ends of lines.
+"""Changes to a text: replaced spans, and remarks at the ends of lines.
 
-All offsets are those of the original text. Everything outside the edits stays byte for byte, so
-that formatting and comments are kept.
+All offsets refer to the original text. Everything outside the edits stays byte for byte, which
+keeps formatting and comments.
 """
 
 from __future__ import annotations

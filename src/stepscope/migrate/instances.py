@@ -1,8 +1,8 @@
 """Finds the expressions of a program that are profilers and ranges.
 
-It follows variables (also in other functions of the file that they are passed to, or that return
-them), attributes of ``self`` and so of other objects, parameters with the class as annotation, and
-the parameter of an ``on_trace_ready``.
+It follows variables (also across functions of the file that take or return them), attributes of
+``self`` and so of other objects, parameters annotated with the class, and the parameter of an
+``on_trace_ready``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the other profiler does not allow, though each line of the program has a counterpart there.
+"""What the other profiler does not allow, even if each line has a counterpart.
 
 Paddle has one Profiler at a time: a second one fails as long as the first exists. torch saves a
 trace once.
@@ -23,7 +23,7 @@ _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 _LOOPS = (cst.For, cst.While, cst.ListComp)
 
 
-class Made:
+class Creation:
     """A place where the program gets a new profiler, and its name there.
 
     The place creates one, or calls a function of the program that creates and returns one.
@@ -79,85 +79,87 @@ class Limits:
         self._parsed = conversion.parsed
         self._edits = conversion.edits
         self._instances = instances
-        made = [
-            Made(conversion, reference, call)
+        creations = [
+            Creation(conversion, reference, call)
             for reference in references
             if reference.name in PROFILERS
             and isinstance(call := conversion.parsed.parent(reference.node), cst.Call)
             and call.func is reference.node
         ]
-        self._constructed = made
-        self._made = [each for each in made if each.function not in instances]
+        self._constructed = creations
+        self._creations = [one for one in creations if one.function not in instances]
         for node in self._parsed.nodes:
             origin = instances.returned_by(node.func) if isinstance(node, cst.Call) else None
             if origin is not None and origin.name in PROFILERS:
-                self._made.append(Made(conversion, origin, node))
-        self._made.sort(key=lambda each: each.at)
+                self._creations.append(Creation(conversion, origin, node))
+        self._creations.sort(key=lambda one: one.at)
 
     def convert(self) -> None:
         source, target = self._conversion.source, self._conversion.target
         if target is PADDLE and source.vocabulary == "torch":
-            for i, made in enumerate(self._made):
-                self._make_room(made, self._made[:i])
+            for i, creation in enumerate(self._creations):
+                self._make_room(creation, self._creations[:i])
         elif target is TORCH and source.vocabulary == "paddle":
             self._mark_second_exports()
 
     # Paddle allows one Profiler at a time.
 
-    def _make_room(self, made: Made, before: list[Made]) -> None:
-        here = [each for each in before if each.function is made.function and each.name]
-        in_the_way = {each.name for each in here if self._is_read_from(each.name, made)}
-        free = dict.fromkeys(each.name for each in here if each.name not in in_the_way)
-        if made.repeats and made.name:
-            free[made.name] = None
-        elsewhere = any(each.lasts for each in before if each.function is not made.function)
+    def _make_room(self, creation: Creation, before: list[Creation]) -> None:
+        here = [other for other in before if other.function is creation.function and other.name]
+        in_the_way = {other.name for other in here if self._is_read_from(other.name, creation)}
+        free = dict.fromkeys(other.name for other in here if other.name not in in_the_way)
+        if creation.repeats and creation.name:
+            free[creation.name] = None
+        elsewhere = any(other.lasts for other in before if other.function is not creation.function)
         if in_the_way:
-            self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(sorted(in_the_way))} before")
+            self._mark(creation, f"{_ONE_AT_A_TIME}: delete {', '.join(sorted(in_the_way))} before")
         elif elsewhere:
-            self._mark(made, f"{_ONE_AT_A_TIME}: the one before must be deleted")
-        if free and not self._clear(made, free):
-            self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(free)} before")
-        elif handed_on := [name for name in free if self._is_handed_on(name, made)]:
-            self._mark(made, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(handed_on)}")
+            self._mark(creation, f"{_ONE_AT_A_TIME}: the one before must be deleted")
+        if free and not self._clear(creation, free):
+            self._mark(creation, f"{_ONE_AT_A_TIME}: delete {', '.join(free)} before")
+        elif handed_on := [name for name in free if self._is_handed_on(name, creation)]:
+            self._mark(creation, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(handed_on)}")
 
-    def _is_read_from(self, name: str, made: Made) -> bool:
+    def _is_read_from(self, name: str, creation: Creation) -> bool:
         """Tell whether a variable is used after a profiler is created, without a new binding."""
-        end = self._parsed.end(made.call)
-        scope = self._parsed.scope(made.call)
+        end = self._parsed.end(creation.call)
+        scope = self._parsed.scope(creation.call)
         later = (
             node
             for node in self._parsed.nodes
             if isinstance(node, cst.Name)
             and node.value == name
             and self._parsed.is_read(node)
-            and self._parsed.start(node) >= made.at
+            and self._parsed.start(node) >= creation.at
             and (self._parsed.scope(node) is scope)
         )
-        if name == made.name:
+        if name == creation.name:
             return any(self._parsed.start(node) < end for node in later)
-        rebound = [other.at for other in self._made if other.name == name and other.at > made.at]
+        rebound = [
+            other.at for other in self._creations if other.name == name and other.at > creation.at
+        ]
         last = min(rebound, default=len(self._parsed.source))
         return any(self._parsed.start(node) < last for node in later)
 
-    def _is_handed_on(self, name: str, made: Made) -> bool:
+    def _is_handed_on(self, name: str, creation: Creation) -> bool:
         """Tell whether a variable's object was passed on before, and may be kept there."""
-        scope = self._parsed.scope(made.call)
+        scope = self._parsed.scope(creation.call)
         return any(
             isinstance(self._parsed.parent(node), (cst.Arg, cst.Assign))
             for node in self._parsed.nodes
             if isinstance(node, cst.Name)
             and node.value == name
             and self._parsed.is_read(node)
-            and self._parsed.start(node) < made.at
+            and self._parsed.start(node) < creation.at
             and self._parsed.scope(node) is scope
         )
 
-    def _clear(self, made: Made, names: dict[str, None]) -> bool:
+    def _clear(self, creation: Creation, names: dict[str, None]) -> bool:
         """Insert a line before a statement that drops earlier profilers."""
         parsed = self._parsed
-        if made.statement is None:
+        if creation.statement is None:
             return False
-        start = parsed.start(made.statement)
+        start = parsed.start(creation.statement)
         line = parsed.source.rfind(b"\n", 0, start) + 1
         indent = parsed.source[line:start].decode()
         if indent.strip():
@@ -166,13 +168,15 @@ class Limits:
         self._edits.insert(start, f"{text}{self._edits.newline}{indent}")
         return True
 
-    def _mark(self, made: Made, text: str) -> None:
-        self._edits.remark(self._parsed.end(made.call.func), text)
+    def _mark(self, creation: Creation, text: str) -> None:
+        self._edits.remark(self._parsed.end(creation.call.func), text)
 
     # torch saves a trace once.
 
     def _mark_second_exports(self) -> None:
-        handled = {made.reference for made in self._constructed if self._has_handler(made.call)}
+        handled = {
+            creation.reference for creation in self._constructed if self._has_handler(creation.call)
+        }
         seen: set[tuple[Any, Any]] = set()
         for node in self._parsed.nodes:
             if not isinstance(node, cst.Attribute) or node.attr.value != "export":

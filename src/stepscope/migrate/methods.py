@@ -44,7 +44,10 @@ class Methods:
         elif name in self._way.missing_methods:
             self._without_counterpart(node, call if is_called else None)
         elif name in self._way.methods or name in self._way.missing_parameters:
-            self._replace_name(node, self._way.methods.get(name, name))
+            new_name = self._way.methods.get(name, name)
+            self._edits.replace(
+                self._parsed.start(node.attr), self._parsed.end(node.attr), new_name
+            )
             if is_called:
                 self._convert_call(call, name, origin)
 
@@ -113,9 +116,6 @@ class Methods:
         else:
             edits.replace(*before, "")
             edits.replace(*after, "")
-
-    def _replace_name(self, node: Any, name: str) -> None:
-        self._edits.replace(self._parsed.start(node.attr), self._parsed.end(node.attr), name)
 
     def _without_counterpart(self, node: Any, call: Any) -> None:
         """Remove a statement without a counterpart; a value stays, with a remark."""

@@ -1,4 +1,4 @@
-"""A parsed program: its nodes, where they are in the text, and what its names are bound to."""
+"""A parsed program: its nodes, their places in the text, and the bindings of its names."""
 
 from __future__ import annotations
 

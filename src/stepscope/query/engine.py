@@ -152,9 +152,9 @@ def _explained(error: Exception, frames: Mapping[str, pl.DataFrame]) -> Stepscop
 def _no_column(name: str, frames: Mapping[str, pl.DataFrame]) -> str:
     views = {view.name: [*view.columns, "trace"] for view in VIEWS if view.name in frames}
     every = [column for columns in views.values() for column in columns]
-    known = "; ".join(f"{view} has {_listed(columns)}" for view, columns in views.items())
+    there = "; ".join(f"{view} has {_listed(columns)}" for view, columns in views.items())
     return (
-        f"there is no column {name!r}{_meant(name, every)}; {known or 'the query names no table'}"
+        f"there is no column {name!r}{_meant(name, every)}; {there or 'the query names no table'}"
     )
 
 

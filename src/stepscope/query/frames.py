@@ -1,4 +1,4 @@
-"""The rows of the tables that SQL sees: functions of a trace and of the columns it names."""
+"""The rows of the SQL tables: functions of a trace and the requested columns."""
 
 from __future__ import annotations
 
@@ -166,7 +166,8 @@ def _stack_texts(trace: Trace, known_stacks: KnownStacks, rows: int) -> dict[str
 def _names(trace: Trace, rows: Int64) -> pl.Series:
     ids = np.where(rows == NO_SLICE, 0, trace.slices.name[rows] if len(trace.slices) else 0)
     distinct_ids, codes = distinct(ids)
-    return _or_null(text_series([trace.strings[int(i)] for i in distinct_ids], codes), rows)
+    names = text_series([trace.strings[int(i)] for i in distinct_ids], codes)
+    return pl.select(pl.when(pl.Series(rows != NO_SLICE)).then(names)).to_series()
 
 
 def _module_names(trace: Trace, rows: Int64) -> pl.Series:
@@ -181,10 +182,6 @@ def _module_names(trace: Trace, rows: Int64) -> pl.Series:
 def _steps_of(trace: Trace, rows: Int64) -> pl.Series:
     steps = pl.Series(np.append(trace.slices.step, -1)[rows])
     return steps.set(steps < 0, None)
-
-
-def _or_null(series: pl.Series, rows: Int64) -> pl.Series:
-    return pl.select(pl.when(pl.Series(rows != NO_SLICE)).then(series)).to_series()
 
 
 def _inputs(trace: Trace, rows: Int64) -> tuple[pl.Series, pl.Series]:

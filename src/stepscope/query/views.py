@@ -1,4 +1,4 @@
-"""The tables that SQL sees: readable columns, ids spelled out, times in ns and sizes in bytes."""
+"""The SQL tables: readable columns, ids spelled out, times in ns and sizes in bytes."""
 
 from __future__ import annotations
 

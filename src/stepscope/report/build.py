@@ -1,4 +1,4 @@
-"""From a Trace to a page: the sections fill a payload, the modules and the payload are inlined."""
+"""Builds a page from a Trace: sections fill a payload, which is inlined with the modules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from stepscope.trace.model import Trace
 Folders = Mapping[str, Traversable | Path]  # by module prefix
 
 MOST_SHARED = 4_000_000
-"""Of more slices, what sections have in common is computed anew, or it would fill the memory."""
+"""Sections share analyses of smaller traces; those of a larger one would fill the memory."""
 
 _NUMBERS = frozenset(
     {

@@ -1,4 +1,4 @@
-"""A comparison for a notebook, and as one HTML file of its own pages."""
+"""A comparison as HTML: in a notebook, and as a file with pages of its own."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def diff_html(diff: Diff) -> str:
 def export_diff_html(diff: Diff, path: str | os.PathLike[str]) -> None:
     """Write a comparison as one HTML file that needs no network."""
     payload = Payload()
-    payload.add_value("diff", _told(diff))
+    payload.add_value("diff", _page_values(diff))
     nodes = diff_flame(diff)
     payload.add_value("diff.flame.names", [node.name for node in nodes])
     for name in ("parent", "before_ns", "after_ns"):
@@ -84,7 +84,7 @@ def export_diff_html(diff: Diff, path: str | os.PathLike[str]) -> None:
     write_page(path, "Stepscope comparison", payload, PAGES)
 
 
-def _told(diff: Diff) -> dict[str, Any]:
+def _page_values(diff: Diff) -> dict[str, Any]:
     return {
         "verdict": diff.verdict,
         "is_real": diff.step.is_real,

@@ -1,4 +1,4 @@
-"""Big traces at lower detail: a page holds so many slices, the longest of each moment."""
+"""Large traces at lower detail: a page has only the longest slices of each moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepscope.trace.model import NO_PARENT, Bool, Int64, SliceKind, Slices, Tra
 from stepscope.trace.table import Remap
 
 MOST_SLICES = 3_000_000
-"""Browsers take long to open a page with more."""
+"""More would make a page slow to open."""
 
 _MOMENTS = 4_096  # time slots of the recording: more than a screen has pixels
 _A_MOMENT = 8  # slices per track and slot at least, or there are fewer slots
@@ -40,7 +40,7 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     """Keep at most ``most`` slices: of each track and moment the longest, and all steps."""
     if len(trace) <= most:
         return Detail(trace, None, 0)
-    is_kept = _kept(trace.slices, most)
+    is_kept = _slices_in_page(trace.slices, most)
     place = _places(trace.slices.parent, is_kept)
     moved = Remap(slice=place)
     tables = {**trace.tables(), "slices": trace.slices.take(is_kept)}
@@ -48,7 +48,7 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     return Detail(shown, place, len(is_kept) - len(shown))
 
 
-def _kept(slices: Slices, most: int) -> Bool:
+def _slices_in_page(slices: Slices, most: int) -> Bool:
     is_kept: Bool = slices.kind == SliceKind.STEP
     is_kept[0] = True  # the page begins where the trace does
     others = np.flatnonzero(~is_kept)

@@ -1,14 +1,14 @@
-"""The report of a job: one page about all ranks, with links to the reports of single ones.
+"""The report of a job: one page about all ranks, with links to their own reports.
 
-It holds every rank's figures and steps. Of collectives it holds those of as many steps as fit, the
-steps with the largest delays first; of single events only what two ranks need to stand side by side
-in a few steps.
+It has the figures and steps of every rank. It has the collectives of as many steps as fit, those
+with the largest delays first. It has single events of a few steps only, to compare two ranks.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from stepscope.analysis.labels import shown_name
 from stepscope.job.answer import JobAnswer
 from stepscope.job.arrivals import blame_table, of_several
 from stepscope.job.late import step_delays
-from stepscope.job.meetings import Meetings
 from stepscope.job.model import Job
 from stepscope.job.path import WORK, critical_path
 from stepscope.report.build import write_page
@@ -56,7 +55,8 @@ def export_job_html(
     """
     job = job_answer.job
     payload = Payload()
-    origin = _origin(job)
+    starts = [rank.start_ns + rank.wall_offset_ns for rank in job.ranks]
+    origin = min([*starts, *job.meetings.arrived_ns[:1].tolist()], default=0)
     payload.add_value("job", _about(job_answer, origin))
     _add_ranks(payload, job_answer, links)
     delays = step_delays(job)
@@ -67,11 +67,6 @@ def export_job_html(
     _add_lanes(payload, job, traces or {}, _few_steps(job, delays), origin)
     title = f"Job {Path(job.folder).absolute().name}"
     write_page(path, title, payload, (RANKS,), private=any(job.hosts))
-
-
-def _origin(job: Job) -> int:
-    starts = [rank.start_ns + rank.wall_offset_ns for rank in job.ranks]
-    return min([*starts, *job.meetings.arrived_ns[:1].tolist()], default=0)
 
 
 def _about(job_answer: JobAnswer, origin: int) -> dict[str, Any]:
@@ -166,7 +161,7 @@ def _add_meetings(payload: Payload, job: Job, steps: Int64, origin: int) -> None
         is_shown = np.zeros(len(meetings), np.bool_)
         is_shown[: max(4 * MOST_ARRIVALS // max(len(job), 1), 1)] = True
         meetings = meetings.take(is_shown)
-    blame = blame_table(_with(job, meetings))
+    blame = blame_table(replace(job, meetings=meetings))
     first = blame.start_ns
     meeting = meetings.meeting
     add_table(
@@ -197,12 +192,6 @@ def _add_meetings(payload: Payload, job: Job, steps: Int64, origin: int) -> None
     is_steady = np.isin(blame.step, job.steps[job.steady])
     order = np.lexsort((-blame.blame_ns, ~is_steady))[:MOST_BLAMED]
     payload.add_column("meetings.worst", order)
-
-
-def _with(job: Job, meetings: Meetings) -> Job:
-    from dataclasses import replace
-
-    return replace(job, meetings=meetings)
 
 
 def _add_path(payload: Payload, job: Job, origin: int) -> None:

@@ -23,17 +23,13 @@ def overview_html(trace: Trace) -> str:
     """Return the facts of a trace, its steps and its top operators and kernels, as HTML."""
     overview = overview_of(trace)
     with shared_analyses():
-        its_answer = answer(trace)
-    tables = [_table("", _facts(trace, overview, its_answer))]
-    if its_answer.findings:
-        tables.append(_findings(its_answer))
+        result = answer(trace)
+    tables = [_table("", _facts(trace, overview, result))]
+    if result.findings:
+        tables.append(_findings(result))
     if overview.operators:
         tables.append(
-            _top(
-                f"top operators of {unit_words(its_answer.unit)}",
-                overview.operators,
-                its_answer.unit_ns,
-            )
+            _top(f"top operators of {unit_words(result.unit)}", overview.operators, result.unit_ns)
         )
     if overview.kernels:
         tables.append(_top("top kernels", overview.kernels, overview.busy_ns))
@@ -62,8 +58,8 @@ def nothing_html(why: str) -> str:
     return f"<div>{_escaped(why)}</div>"
 
 
-def _facts(trace: Trace, overview: Overview, its_answer: Answer) -> Iterator[tuple[str, str]]:
-    yield "verdict", its_answer.verdict
+def _facts(trace: Trace, overview: Overview, result: Answer) -> Iterator[tuple[str, str]]:
+    yield "verdict", result.verdict
     places = f"{overview.threads:,} threads" + (
         f", {overview.streams:,} streams" * bool(overview.streams)
     )
@@ -71,7 +67,7 @@ def _facts(trace: Trace, overview: Overview, its_answer: Answer) -> Iterator[tup
     if trace.info.losses.events:
         yield "LOST", f"{trace.info.losses.events:,} events: the sums do not include them"
     yield from source_of(trace).items()
-    yield from _steps(its_answer)
+    yield from _steps(result)
     for device in overview.devices:
         share = percent_text(device.busy_ns, device.window_ns)
         yield f"device {device.name}", f"busy {duration_text(device.busy_ns)} ({share})"
@@ -81,7 +77,7 @@ def _facts(trace: Trace, overview: Overview, its_answer: Answer) -> Iterator[tup
         yield "profiling overhead", f"about {duration_text(overview.overhead_ns)}"
 
 
-def _findings(its_answer: Answer) -> str:
+def _findings(result: Answer) -> str:
     rows = [
         (
             finding.title,
@@ -89,19 +85,19 @@ def _findings(its_answer: Answer) -> str:
             finding.fix,
             f"{place.file}:{place.line}" if place else "",
         )
-        for finding in its_answer.findings[:_FINDINGS]
+        for finding in result.findings[:_FINDINGS]
         for place in [finding.places[0] if finding.places else None]
     ]
     return _table("findings", rows, ("", "share", "what to do", "where"))
 
 
-def _steps(its_answer: Answer) -> Iterator[tuple[str, str]]:
-    if its_answer.steps is not None:
-        median = duration_text(its_answer.steps.median_ns)
-        yield f"{its_answer.steps.unit}s", f"{its_answer.steps.count:,}, median {median}"
-    shares = ", ".join(f"{row.what} {row.share:.0%}" for row in its_answer.where)
+def _steps(result: Answer) -> Iterator[tuple[str, str]]:
+    if result.steps is not None:
+        median = duration_text(result.steps.median_ns)
+        yield f"{result.steps.unit}s", f"{result.steps.count:,}, median {median}"
+    shares = ", ".join(f"{row.what} {row.share:.0%}" for row in result.where)
     if shares:
-        yield f"where {unit_words(its_answer.unit)} goes", shares
+        yield f"where {unit_words(result.unit)} goes", shares
 
 
 def _top(title: str, rows: Iterable[TopRow], whole_ns: float) -> str:
@@ -125,15 +121,11 @@ def _table(title: str, rows: Iterable[tuple[str, ...]], headings: tuple[str, ...
 
 
 def _cell(text: str) -> str:
-    short = _short(text)
+    short = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
     indent = "&nbsp;" * (len(short) - len(short.lstrip(" ")))  # a browser drops spaces
     return (
         f'<td style="{_LEFT}" title="{_escaped(text)}">{indent}{_escaped(short.lstrip(" "))}</td>'
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
 def _escaped(text: str) -> str:

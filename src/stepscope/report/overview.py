@@ -108,11 +108,12 @@ def _operators(trace: Trace) -> Iterator[TopRow]:
 def source_of(trace: Trace) -> dict[str, str]:
     """Return where a trace comes from, as labels and texts."""
     info = trace.info
+    of_ranks = f" of {info.world_size}" if info.world_size else ""
     facts = {
         "framework": ", ".join(f"{name} {version}" for name, version in info.versions.items()),
         "device": ", ".join(_device_names(trace)),
         "host": " ".join(filter(None, [info.host, f"process {info.pid}" if info.pid else ""])),
-        "rank": "" if info.rank is None else _rank(info.rank, info.world_size),
+        "rank": "" if info.rank is None else f"{info.rank}{of_ranks}",
         "written by": "" if info.producer == "stepscope" else info.producer,
         "recorded": ", ".join(_recorded(trace)),
     }
@@ -158,10 +159,6 @@ def _device_names(trace: Trace) -> Iterator[str]:
     for name in dict.fromkeys(filter(None, names)):
         times = names.count(name)
         yield f"{times} x {name}" if times > 1 else name
-
-
-def _rank(rank: int, world_size: int | None) -> str:
-    return f"{rank} of {world_size}" if world_size else str(rank)
 
 
 def _cut(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The pages of a report: what fills each one's part of the payload, and the module that shows it.
+"""The pages of a report: the section that fills a page's payload, and the module that shows it.
 
 A page is one line here, or one call of ``PAGES.register`` from anywhere.
 """

@@ -1,4 +1,4 @@
-"""What a page carries: named columns and JSON values, packed into one compressed block.
+"""The data of a page: named columns and JSON values in one compressed block.
 
 The block is ``length of the header (4 bytes) | header (JSON) | columns``, all little-endian, each
 column at a multiple of 8 bytes. ``static/decode.js`` reads it.

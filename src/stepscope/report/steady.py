@@ -1,4 +1,4 @@
-"""What the pages are about at first: the steady steps."""
+"""The steady steps, which pages show at first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer as text: tables that fit the terminal, each with one denominator that it names."""
+"""The answer as text: tables that fit the terminal; each names the total of its shares."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def lines_text(result: Answer) -> str:
     return "\n".join(lines)
 
 
-def told_text(trace: Trace, findings: int = 3) -> str:
+def answer_text(trace: Trace, findings: int = 3) -> str:
     """Return the answer as plain text: the verdict, where a step goes, what to change."""
     result = answer(trace)
     problems = [

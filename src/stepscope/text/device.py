@@ -1,4 +1,4 @@
-"""The tables of the device analyses as text. A column appears only when it holds something."""
+"""The tables of the device analyses as text. Columns without a value are left out."""
 
 from __future__ import annotations
 
@@ -294,18 +294,16 @@ def roofline_text(rows: Roofline, row_limit: int) -> str:
         numbers("Calls", rows.calls, number_text),
         numbers("Device time", rows.device_ns, time_text),
         Column("FLOP/s", [amount_text(rate, "FLOP/s") for rate in rows.flops_per_second.tolist()]),
-        Column("Bytes/s", [amount_text(each, "B/s") for each in rows.bytes_per_second.tolist()]),
+        Column("Bytes/s", [amount_text(speed, "B/s") for speed in rows.bytes_per_second.tolist()]),
         Column("FLOP/B", [f"{ratio:,.1f}" if ratio else "-" for ratio in rows.intensity.tolist()]),
     ]
     if rows.roof_ns.any():
         has_roof = rows.roof_ns > 0
         columns += [
             words("Limit", [word or "-" for word in rows.limit]),
-            Column("of roof", _known_only(has_roof, map(percent_text, rows.share.tolist()))),
-            Column(
-                "at 80 %", _known_only(has_roof, map(duration_text, rows.reachable_ns.tolist()))
-            ),
-            Column("saved", _known_only(has_roof, map(duration_text, rows.saved_ns.tolist()))),
+            Column("of roof", _or_dash(has_roof, map(percent_text, rows.share.tolist()))),
+            Column("at 80 %", _or_dash(has_roof, map(duration_text, rows.reachable_ns.tolist()))),
+            Column("saved", _or_dash(has_roof, map(duration_text, rows.saved_ns.tolist()))),
         ]
     return table_text(rows.operator, row_limit, columns)
 
@@ -326,7 +324,7 @@ def most_first(peaks: Peaks) -> list[tuple[str, float]]:
     return sorted(peaks.flops_per_second.items(), key=lambda entry: -entry[1])
 
 
-def _known_only(is_known_row: Bool, cells: Iterable[str]) -> list[str]:
+def _or_dash(is_known_row: Bool, cells: Iterable[str]) -> list[str]:
     return [cell if is_known else "-" for is_known, cell in zip(is_known_row, cells, strict=True)]
 
 

@@ -11,7 +11,7 @@ from stepscope.text.layout import Column, cut, markdown, printable, text_lines
 from stepscope.units import count_text, duration_text, size_text
 
 ROWS = 10
-"""Of each table, unless more are asked for."""
+"""The default number of rows in each table."""
 
 _FIGURES = 60  # the width of the columns beside the name
 _NARROWEST_NAME = 24

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.job.answer import JobAnswer, RankRow
+from stepscope.job.answer import JobAnswer
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text
 
@@ -18,6 +18,7 @@ def ranks_text(job_answer: JobAnswer, row_limit: int) -> str:
     if 0 <= row_limit < len(rows):
         left_out = len(rows) - row_limit
         rows = rows[:row_limit]
+    steady_steps = int(job_answer.job.steady.sum())
     several_hosts = len({row.host for row in job_answer.rows}) > 1
     columns = [Column("rank", [str(row.rank) for row in rows])]
     if several_hosts:
@@ -26,20 +27,15 @@ def ranks_text(job_answer: JobAnswer, row_limit: int) -> str:
         Column(job_answer.job.unit, [duration_text(row.step_ns) for row in rows]),
         Column("own work", [duration_text(row.own_ns) for row in rows]),
         Column("arrives late by", [duration_text(row.delay_ns) for row in rows]),
-        Column("last in", [_last(row, job_answer) for row in rows]),
+        Column("last in", [f"{row.late_steps} of {steady_steps}" for row in rows]),
         Column("waits for ranks", [duration_text(row.wait_ns) for row in rows]),
         Column("transfers", [duration_text(row.transfer_ns) for row in rows]),
-        Column("overlapped", [_share(row.overlap) for row in rows]),
+        Column(
+            "overlapped",
+            ["-" if row.overlap is None else percent_text(row.overlap) for row in rows],
+        ),
     ]
     lines = text_lines(columns, _LONGEST_HOST)
     if left_out:
         lines.append(f"({left_out:,} more ranks, all less late: --row-limit -1)")
     return "\n".join(lines)
-
-
-def _last(row: RankRow, job_answer: JobAnswer) -> str:
-    return f"{row.late_steps} of {int(job_answer.job.steady.sum())}"
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else percent_text(share)

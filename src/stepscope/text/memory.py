@@ -1,4 +1,4 @@
-"""What holds the peak of a device's memory, as text."""
+"""The memory in use at a device's peak, as text."""
 
 from __future__ import annotations
 

@@ -18,11 +18,7 @@ OUTSIDE = "(outside of modules)"
 
 
 def module_table_text(
-    rows: ModuleTable,
-    *,
-    sort_by: str | None = None,
-    row_limit: int = -1,
-    max_name_width: int = 55,
+    rows: ModuleTable, *, sort_by: str | None = None, row_limit: int = -1, max_name_width: int = 55
 ) -> str:
     """Return the table as text: a tree in the order of calls, or flat and sorted by a column.
 

@@ -10,7 +10,7 @@ from stepscope.text.layout import Column, text_lines
 from stepscope.units import percent_text
 
 _WORTH_TELLING = 0.005
-"""Share of the time in which clocks were held down, from which on that is said."""
+"""Throttling for a smaller share of the time is not mentioned."""
 
 
 _WIDTH = 24
@@ -26,7 +26,8 @@ def _parts(power: DevicePower) -> Iterator[str]:
         limit = f" of {power.limit_watts:.0f} W" if power.limit_watts else ""
         most = f", {power.most_watts:.0f} W{limit} at most" if power.most_watts else ""
         when = "in the steps" if power.steps else "on average"
-        yield f"{_watts(power.mean_watts)} {when}{most}"
+        watts = f"{power.mean_watts:.{0 if power.mean_watts >= 10 else 1}f} W"
+        yield f"{watts} {when}{most}"
     if power.joules_per_step is not None:
         yield f"{joules_text(power.joules_per_step)} a step"
     elif power.joules is not None:
@@ -91,10 +92,6 @@ def power_text(devices: Sequence[DevicePower]) -> str:
         _numbers("by heat", [device.held_by_heat for device in devices], "{:.1%}"),
     ]
     return "\n".join(text_lines(columns, _WIDTH)) + "\n"
-
-
-def _watts(watts: float) -> str:
-    return f"{watts:.0f} W" if watts >= 10 else f"{watts:.1f} W"
 
 
 def _energy(joules: float | None) -> str:

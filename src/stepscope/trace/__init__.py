@@ -1,1 +1,1 @@
-"""The Trace, the central data model: sources and readers make it, everything else reads it."""
+"""The Trace, the central data model: sources and readers build it, everything else reads it."""

@@ -1,9 +1,9 @@
-"""Checks an Arrow file before Polars reads it, which believes what the file says of itself.
+"""Checks an Arrow file before Polars reads it, since Polars trusts the file.
 
-A length that is wrong makes Polars ask for any amount of memory or panic on a thread of its own,
-and an extension type of Polars' own is an address that it follows: each ends the process. So all
-offsets, lengths and types are compared here with the bytes that there are. What the buffers hold
-(offsets of texts, UTF-8, numbers of categories) is checked by Polars.
+A wrong length makes Polars allocate any amount of memory or panic in a thread of its own, and
+Polars' own extension type is an address that it follows: each ends the process. So all offsets,
+lengths and types are compared with the existing bytes here. Polars checks the contents of the
+buffers (offsets of texts, UTF-8, numbers of categories).
 
 The layout is that of https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format; its
 messages are FlatBuffers: tables that refer to their fields by a table of offsets.

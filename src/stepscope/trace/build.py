@@ -62,8 +62,8 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     ).solid()
     memory = tied_to_slices(captured.memory, slices)
     samples = tied_to_slices(captured.samples, slices)
-    held = tied_to_slices(captured.held, slices)
-    tables = replace(captured, slices=slices, memory=memory, samples=samples, held=held)
+    held_blocks = tied_to_slices(captured.held, slices)
+    tables = replace(captured, slices=slices, memory=memory, samples=samples, held=held_blocks)
     return with_info(tables, info)
 
 
@@ -116,14 +116,14 @@ def tied_to_slices(events: _Events, slices: Slices) -> _Events:
 
 def running_at(time_ns: Int64, track: UInt32, slices: Slices) -> Int32:
     """Return the innermost slice of a track around each moment, NO_SLICE for none."""
-    found = np.full(len(time_ns), NO_SLICE, np.int32)
+    innermost = np.full(len(time_ns), NO_SLICE, np.int32)
     ended_here = slices.flags & SliceFlags.ASYNC == 0
-    for each in np.unique(track):
-        rows = np.flatnonzero((slices.track == each) & ended_here)
-        here = np.flatnonzero(track == each)
+    for one_track in np.unique(track):
+        rows = np.flatnonzero((slices.track == one_track) & ended_here)
+        here = np.flatnonzero(track == one_track)
         at = np.searchsorted(slices.start_ns[rows], time_ns[here], side="right") - 1
-        found[here[at >= 0]] = rows[at[at >= 0]]
-    return _climbed_to_running(found, time_ns, slices)
+        innermost[here[at >= 0]] = rows[at[at >= 0]]
+    return _climbed_to_running(innermost, time_ns, slices)
 
 
 def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:
@@ -171,11 +171,11 @@ def step_at(time_ns: Int64, start_ns: Int64, end_ns: Int64, numbers: Int32) -> I
     return np.where(inside, numbers[at], np.int32(NO_STEP))
 
 
-def _climbed_to_running(found: Int32, time_ns: Int64, slices: Slices) -> Int32:
+def _climbed_to_running(rows: Int32, time_ns: Int64, slices: Slices) -> Int32:
     """Replace each slice that had ended by its nearest parent that had not."""
     end_ns = slices.end_ns
-    over = np.flatnonzero(found != NO_SLICE)
-    while len(over := over[end_ns[found[over]] < time_ns[over]]):
-        found[over] = slices.parent[found[over]]
-        over = over[found[over] != NO_SLICE]
-    return found
+    over = np.flatnonzero(rows != NO_SLICE)
+    while len(over := over[end_ns[rows[over]] < time_ns[over]]):
+        rows[over] = slices.parent[rows[over]]
+        over = over[rows[over] != NO_SLICE]
+    return rows

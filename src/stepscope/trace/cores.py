@@ -1,6 +1,6 @@
-"""How many cores this process may use, and how many threads it was told to use.
+"""The number of cores that this process may use, and its limits for library threads.
 
-Only ``os`` is imported: the recorded program's process asks, too.
+Only ``os`` is imported, since the recorded program's process uses this module, too.
 """
 
 import os
@@ -19,12 +19,12 @@ def parallelism_of_process() -> dict[str, float]:
     """
     allowed = float(len(os.sched_getaffinity(0)))
     quota = _quota()
-    found = {"machine cores": float(os.cpu_count() or 1), "cores": min(allowed, quota or allowed)}
+    counts = {"machine cores": float(os.cpu_count() or 1), "cores": min(allowed, quota or allowed)}
     for name in THREAD_VARIABLES:
         word = os.environ.get(name, "").partition(",")[0].strip()
         if word.isdecimal():
-            found[name] = float(word)
-    return found
+            counts[name] = float(word)
+    return counts
 
 
 def _quota() -> float | None:

@@ -1,9 +1,9 @@
-"""Ranges that go on while their thread does other things: they must not hold what follows them.
+"""Ranges that outlive their call: they must not contain what follows it on the thread.
 
-A collective of torch's is a range from its call to the end of its work, on the thread of the call:
-``c10d::allreduce_`` ends, ``gloo:all_reduce`` goes on over the operators that come next. By time
-alone it would be the parent of all of them. A file does not say so, but on a thread slices nest: of
-two that cross, one did not stay.
+A torch collective is a range from its call to the end of its work, on the thread of the call:
+``c10d::allreduce_`` ends, ``gloo:all_reduce`` continues over the next operators. By time alone it
+would be the parent of all of them. A file does not mark such ranges, but slices of a thread nest:
+of two that cross, one went on elsewhere.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     Nesting = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], int, tuple[Rows, Rows]]
 
 ROUNDING_NS = 2_000
-"""A file in whole µs may show a call to end so much after the one around it."""
+"""A file in whole µs may show a call that ends this much after its parent."""
 
 MOST_OWN_OPERATORS = 16
-"""A collective copies and casts its tensors; who runs more inside it has gone on with the work."""
+"""A collective copies and casts its tensors; one with more operators inside has gone on."""
 
 # The calls that begin or end a range always cross it.
 _BEGIN_OR_END = re.compile(r"_record_function_e(nter|xit)|__(enter|exit)__")
@@ -45,32 +45,32 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
 
     Each round removes ranges that cross others, which may uncover more of them.
     """
-    collective = _named(slices, strings, BACKEND_COLLECTIVE)
+    collective = _has_name(slices, strings, BACKEND_COLLECTIVE)
     collective &= (kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR)
     while True:
-        found = _native.nest(
+        nesting = _native.nest(
             slices.start_ns, slices.duration_ns, slices.track, flags, slices.context
         )
         gone = np.zeros(0, np.int64)
-        if found[3]:
-            calls_alone = ~_named(slices, strings, _BEGIN_OR_END)
-            gone = _crossing(slices, kind, collective, calls_alone, found[4])
+        if nesting[3]:
+            calls_alone = ~_has_name(slices, strings, _BEGIN_OR_END)
+            gone = _crossing(slices, kind, collective, calls_alone, nesting[4])
         if collective.any():
-            gone = np.union1d(gone, _holding_others(kind, flags, collective, found[0]))
+            gone = np.union1d(gone, _holding_others(kind, flags, collective, nesting[0]))
         gone = gone[flags[gone] & SliceFlags.ASYNC == 0]
         if not len(gone):
-            return found, flags
+            return nesting, flags
         flags = flags.copy()
         flags[gone] |= np.uint8(SliceFlags.ASYNC)
 
 
-def _named(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
+def _has_name(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
     """Return which slices have a matching name."""
     table = np.zeros(len(strings), np.bool_)
     for name in _native.present(slices.name).tolist():
         table[name] = pattern.search(strings[name]) is not None
-    found: Bool = table[slices.name] if table.any() else np.zeros(len(slices), np.bool_)
-    return found
+    is_named: Bool = table[slices.name] if table.any() else np.zeros(len(slices), np.bool_)
+    return is_named
 
 
 def _crossing(
@@ -88,12 +88,12 @@ def _crossing(
     is_range, is_call = kind == SliceKind.RANGE, np.isin(kind, _CALLS) & on_thread
 
     def goes_on(rows: NDArray[np.int64], others: NDArray[np.int64]) -> Bool:
-        found: Bool = collective[rows] & on_thread[others]
+        result: Bool = collective[rows] & on_thread[others]
         over_call: Bool = is_range[rows] & is_call[others]
-        return found | over_call
+        return result | over_call
 
-    found = [first[goes_on(first, second)], second[goes_on(second, first)]]
-    return np.unique(np.concatenate(found))
+    crossing = [first[goes_on(first, second)], second[goes_on(second, first)]]
+    return np.unique(np.concatenate(crossing))
 
 
 def _holding_others(
@@ -106,6 +106,6 @@ def _holding_others(
     others = inside[np.isin(kind[inside], _GOES_ON) & ~collective[inside]]
     operators = inside[kind[inside] == SliceKind.OPERATOR]
     count = _native.summed_at(holder[operators], np.ones(len(operators), np.int64), len(kind))
-    found = np.union1d(holder[others], np.flatnonzero(count > MOST_OWN_OPERATORS))
-    still: Bool = flags[found] & SliceFlags.ASYNC == 0
-    return found[still].astype(np.int64)
+    holders = np.union1d(holder[others], np.flatnonzero(count > MOST_OWN_OPERATORS))
+    still: Bool = flags[holders] & SliceFlags.ASYNC == 0
+    return holders[still].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The types of a tensor's elements, by the words that frameworks, files and C++ have for them."""
+"""The types of a tensor's elements, by their names in frameworks, files and C++."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def element_type(word: str) -> ElementType | None:
 
 def element_bytes(word: str) -> int:
     """Return the size of an element; 0 for an unknown type."""
-    told = element_type(word)
-    return told.bytes if told else 0
+    kind = element_type(word)
+    return kind.bytes if kind else 0

@@ -1,4 +1,4 @@
-"""Paddle's event types; a Trace of Paddle has them as categories."""
+"""Paddle's event types, which are the categories in a Trace of Paddle."""
 
 from __future__ import annotations
 

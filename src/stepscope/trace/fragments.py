@@ -1,4 +1,4 @@
-"""The arguments of an event that are no integers: a JSON object without its braces."""
+"""The non-integer arguments of an event: a JSON object without its braces."""
 
 from __future__ import annotations
 

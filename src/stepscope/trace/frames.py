@@ -1,7 +1,7 @@
 """The Trace as data frames: ids spelled out, one row per slice.
 
-Texts are Polars categoricals made from the codes that the trace holds, so that a million rows cost
-no Python object.
+Texts are Polars categoricals made from the trace's codes, so that a million rows need no Python
+object.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def slices_frame(
 def table_frame(trace: Captured, table: Table, only: Collection[str] | None = None) -> pl.DataFrame:
     """Return the rows of any table of a trace, with ids spelled out as in ``slices_frame``."""
     columns: dict[str, pl.Series] = {}
-    for column, known in type(table).columns().items():
-        if known.in_frame and known.dtype is not None and not known.transient:
-            for name, make in _spelled(trace, column, known, getattr(table, column)):
+    for column, spec in type(table).columns().items():
+        if spec.in_frame and spec.dtype is not None and not spec.transient:
+            for name, make in _spelled(trace, column, spec, getattr(table, column)):
                 if only is None or name in only:
                     columns[name] = make()
     return pl.DataFrame(columns)
@@ -51,20 +51,20 @@ def text_series(texts: Sequence[str], codes: NDArray[np.integer[Any]]) -> pl.Ser
 
 
 def _spelled(
-    trace: Captured, name: str, known: Column, values: NDArray[Any]
+    trace: Captured, name: str, spec: Column, values: NDArray[Any]
 ) -> Iterator[tuple[str, Callable[[], pl.Series]]]:
     tracks = trace.tracks
-    if known.role is Role.TRACK:
+    if spec.role is Role.TRACK:
         for shown, of_track in _OF_TRACKS.items():
             texts = [getattr(track, of_track) for track in tracks]
             yield shown, partial(_by_code, texts, values)
-    elif known.words is not None and issubclass(known.words, IntFlag):
-        for flag in known.words:
+    elif spec.words is not None and issubclass(spec.words, IntFlag):
+        for flag in spec.words:
             yield str(flag.name).lower(), partial(_flag_series, values, int(flag))
-    elif known.may_be_absent:
-        yield name, partial(_or_null, values, known.absent)
+    elif spec.may_be_absent:
+        yield name, partial(_or_null, values, spec.absent)
     else:
-        yield name, partial(stored_series, trace.strings, known, values)
+        yield name, partial(stored_series, trace.strings, spec, values)
 
 
 _OF_TRACKS = {"pid": "pid", "tid": "tid", "process": "process_name", "thread": "thread_name"}
@@ -79,22 +79,22 @@ def _or_null(values: NDArray[Any], absent: Any) -> pl.Series:
     return series.set(series == absent, None)
 
 
-def stored_series(strings: Strings, known: Column, values: NDArray[np.generic]) -> pl.Series:
+def stored_series(strings: Strings, spec: Column, values: NDArray[np.generic]) -> pl.Series:
     """Return a column as in the files of a saved trace, with texts and words spelled out."""
-    if known.role is Role.TEXT:
+    if spec.role is Role.TEXT:
         return _categorical(strings, values.astype(np.uint32, copy=False))
-    if known.words is not None and issubclass(known.words, IntEnum):
-        return words_series(known).gather(values.astype(np.uint32))
-    if known.letters:
+    if spec.words is not None and issubclass(spec.words, IntEnum):
+        return words_series(spec).gather(values.astype(np.uint32))
+    if spec.letters:
         letters = pl.Series([chr(code) for code in range(256)], dtype=pl.Categorical)
         return letters.gather(values.astype(np.uint32))
     return pl.Series(values)
 
 
-def words_series(known: Column) -> pl.Series:
+def words_series(spec: Column) -> pl.Series:
     """Return the words for a column's numbers."""
-    assert known.words is not None
-    words = [each.name.lower() for each in known.words]
+    assert spec.words is not None
+    words = [word.name.lower() for word in spec.words]
     return pl.Series(words, dtype=pl.Enum(words))
 
 
@@ -110,8 +110,8 @@ def _categorical(strings: Strings, ids: NDArray[np.uint32]) -> pl.Series:
     """
     distinct = _native.present(np.ascontiguousarray(ids))
     words: list[str | None] = [None] * (int(distinct.max(initial=0)) + 1)
-    for each in distinct.tolist():
-        words[each] = valid_text(strings[each])
+    for text_id in distinct.tolist():
+        words[text_id] = valid_text(strings[text_id])
     return pl.Series(words, dtype=pl.Categorical).gather(ids)
 
 

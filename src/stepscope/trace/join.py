@@ -1,4 +1,4 @@
-"""Joins what one process captured: of several sources at a time, or at several times."""
+"""Joins what one process captured, from several sources or at several times."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class _Common:
 
     def _tracks_of(self, tracks: Sequence[Track]) -> UInt32:
         for track in tracks:
-            known = self._tracks.setdefault((track.pid, track.tid), track)
-            if known.logical_id == NO_THREAD:
-                merged = replace(known, logical_id=track.logical_id)
+            first = self._tracks.setdefault((track.pid, track.tid), track)
+            if first.logical_id == NO_THREAD:
+                merged = replace(first, logical_id=track.logical_id)
                 self._tracks[track.pid, track.tid] = merged
         places = {key: i for i, key in enumerate(self._tracks)}
         return np.array([places[track.pid, track.tid] for track in tracks], np.uint32)
@@ -90,15 +90,15 @@ def placed(processes: Iterable[Captured], largest: int = 0) -> Iterator[Captured
         moved = Remap(link_offset=offset)
         slices, marks = captured.slices.remap(moved), captured.marks.remap(moved)
         forward_thread = slices.forward_thread + offset * (slices.forward_thread > 0)
-        threads = [each.logical_id + offset * (each.logical_id > 0) for each in captured.tracks]
+        threads = [track.logical_id + offset * (track.logical_id > 0) for track in captured.tracks]
         without: dict[str, Any] = {name: TABLES[name].empty() for name in _OF_ONE_PROCESS}
         yield replace(
             captured,
             slices=replace(slices, forward_thread=forward_thread),
             marks=marks,
             tracks=tuple(
-                replace(each, logical_id=thread)
-                for each, thread in zip(captured.tracks, threads, strict=True)
+                replace(track, logical_id=thread)
+                for track, thread in zip(captured.tracks, threads, strict=True)
             ),
             **without,
         )
@@ -190,8 +190,8 @@ def _first_of(mappings: Iterable[Any]) -> dict[str, Any]:
 
 
 def _losses(losses: Sequence[Losses]) -> Losses:
-    lost = [each for each in losses if each.events]
-    return replace(lost[0], events=sum(each.events for each in lost)) if lost else Losses()
+    lost = [one for one in losses if one.events]
+    return replace(lost[0], events=sum(one.events for one in lost)) if lost else Losses()
 
 
 class _StackTree:

@@ -1,4 +1,4 @@
-"""Keys of the arguments that events have, as torch's profiler writes them where it has them."""
+"""Keys of the events' arguments, as in torch.profiler's files where those have them."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ DEVICE_TYPES = {
     "mtia": 19,
     "privateuseone": 20,
 }
-"""The kinds of devices, as torch calls and numbers them in its files."""
+"""Torch's names and numbers of device types."""
 
 _NAME_OF_DEVICE_TYPE = {number: name for name, number in DEVICE_TYPES.items()}
 _PRIVATE_USE = DEVICE_TYPES["privateuseone"]
@@ -65,10 +65,10 @@ def device_type_number(name: str) -> int:
 
 
 WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
-"""What keeps a device busy."""
+"""The kinds of slices that keep a device busy."""
 
 CALL_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
-"""What torch's profilers see as functions of the host."""
+"""The kinds that torch's profilers count as host functions."""
 
 
 class SliceFlags(IntFlag):
@@ -90,7 +90,7 @@ class ThreadState(IntEnum):
 
 
 RUNNING_STATES = (ThreadState.PYTHON, ThreadState.NATIVE)
-"""In which a thread has a core."""
+"""The states in which a thread has a core."""
 
 
 class WaitReason(IntEnum):

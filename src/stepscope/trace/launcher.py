@@ -1,4 +1,4 @@
-"""This process's place in a job, as whoever started it says in the environment."""
+"""This process's place in a job, according to its launcher's environment variables."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ def job_name(environ: Mapping[str, str] = os.environ) -> str:
         environ.get("TORCHELASTIC_RUN_ID"),
         environ.get("SLURM_JOB_ID"),
     )
-    return next((each for each in names if each and each != _NO_ID), shared_id(environ) or "")
+    return next(
+        (variable for variable in names if variable and variable != _NO_ID),
+        shared_id(environ) or "",
+    )
 
 
 def wall_ns_of_ticks(ticks: int) -> int:

@@ -112,22 +112,29 @@ def devices_of(info: TraceInfo) -> tuple[Device, ...]:
     described: Any = info.devices or info.user.get("deviceProperties") or ()
     if not isinstance(described, list | tuple):
         return ()
-    return tuple(_device(i, each) for i, each in enumerate(described) if isinstance(each, Mapping))
-
-
-def _device(place: int, told: Mapping[str, Any]) -> Device:
-    return Device(
-        id=_number(told, "id", place),
-        name=str(told.get("name", "")),
-        memory_bytes=_number(told, "totalGlobalMem"),
-        multiprocessors=_number(told, "numSms"),
-        compute_capability=(_number(told, "computeMajor"), _number(told, "computeMinor")),
-        properties=told,
+    return tuple(
+        _device(i, properties)
+        for i, properties in enumerate(described)
+        if isinstance(properties, Mapping)
     )
 
 
-def _number(told: Mapping[str, Any], key: str, default: int = 0) -> int:
-    value = told.get(key)
+def _device(place: int, properties: Mapping[str, Any]) -> Device:
+    return Device(
+        id=_number(properties, "id", place),
+        name=str(properties.get("name", "")),
+        memory_bytes=_number(properties, "totalGlobalMem"),
+        multiprocessors=_number(properties, "numSms"),
+        compute_capability=(
+            _number(properties, "computeMajor"),
+            _number(properties, "computeMinor"),
+        ),
+        properties=properties,
+    )
+
+
+def _number(properties: Mapping[str, Any], key: str, default: int = 0) -> int:
+    value = properties.get(key)
     return value if type(value) is int else default
 
 
@@ -152,10 +159,12 @@ class Trace(Captured):
             (len(self.memory), "memory event"),
             (len(self.marks), "mark"),
         )
-        held = [count_text(number, word) for number, word in others if number]
-        told = ", ".join([f"{count_text(len(self), 'event')} in {duration_text(window_ns)}", *held])
+        counts = [count_text(number, word) for number, word in others if number]
+        contents = ", ".join(
+            [f"{count_text(len(self), 'event')} in {duration_text(window_ns)}", *counts]
+        )
         lost = f"; {info.losses.events:,} events were lost" if info.losses.events else ""
-        return f"<Trace of {told}; from {info.producer or 'an unknown tool'}{lost}>"
+        return f"<Trace of {contents}; from {info.producer or 'an unknown tool'}{lost}>"
 
     def name_of(self, row: int) -> str:
         """Return the name of one slice."""
@@ -238,8 +247,8 @@ def save_trace(
 
 
 def with_info(captured: Captured, info: TraceInfo) -> Trace:
-    held = {each.name: getattr(captured, each.name) for each in fields(Captured)}
-    return Trace(**held, info=info)
+    tables = {table.name: getattr(captured, table.name) for table in fields(Captured)}
+    return Trace(**tables, info=info)
 
 
 # Functions that run SQL over named traces.

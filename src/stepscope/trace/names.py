@@ -1,4 +1,4 @@
-"""Names that a recording gives, and by which analyses know them again."""
+"""Names that recordings contain, by which analyses recognise events."""
 
 from __future__ import annotations
 

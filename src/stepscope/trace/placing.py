@@ -1,4 +1,4 @@
-"""New files and folders that appear complete, under a name that is not taken."""
+"""New files and folders that appear complete, under an unused name."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def move_instead(written: Path, target: Path) -> None:
 def make_private(path: Path) -> None:
     """Make a file, or a folder and its files, readable by the owner alone."""
     with contextlib.suppress(OSError):  # a file system without permissions
-        for each in [path, *(path.iterdir() if path.is_dir() else ())]:
-            mode = stat.S_IMODE(each.stat().st_mode)
-            each.chmod(mode & 0o700)
+        for entry in [path, *(path.iterdir() if path.is_dir() else ())]:
+            mode = stat.S_IMODE(entry.stat().st_mode)
+            entry.chmod(mode & 0o700)
 
 
 def numbered(path: Path, suffix: str, number: int) -> Path:

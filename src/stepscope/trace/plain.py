@@ -1,8 +1,8 @@
-"""Classes of plain values and arrays as bytes, between processes of ours: no pickle.
+"""Serialises plain values and arrays between our own processes, without pickle.
 
-Dataclasses and named tuples are meant, and containers of these.
-The bytes are a line of JSON, then one array after the other as NumPy writes it to a file. Reading
-makes nothing but the classes that the reader names.
+It supports dataclasses, named tuples, and containers of these. The bytes are a line of JSON, then
+one array after the other in NumPy's file format. Reading creates only the classes that the reader
+names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def unpacked(data: bytes, classes: Iterable[type]) -> Any:
     try:
         while source.tell() < len(rest):
             arrays.append(np.lib.format.read_array(source, allow_pickle=False))
-        return _read(json.loads(line), arrays, {each.__name__: each for each in classes})
+        return _read(json.loads(line), arrays, {kind.__name__: kind for kind in classes})
     except (ValueError, TypeError, KeyError, IndexError, RecursionError, EOFError) as error:
         raise PlainError(f"{type(error).__name__}: {error}") from None
 

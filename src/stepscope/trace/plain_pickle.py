@@ -1,7 +1,7 @@
-"""Reads pickles of plain values by a machine of our own, which makes and calls nothing else.
+"""An unpickler for plain values, which creates and calls nothing else.
 
-Python's own unpickler can be kept from importing, but not from asking for any amount of memory, or
-from hashing values that refer to each other for ever.
+Python's own unpickler can be kept from importing, but not from allocating any amount of memory, or
+from hashing values that refer to each other forever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A trace's description of the recorded process, made of what the process noted of itself."""
+"""A trace's description of the recorded process, built from the process's own notes."""
 
 from __future__ import annotations
 

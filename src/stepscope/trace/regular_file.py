@@ -1,4 +1,4 @@
-"""Opens files to be read: regular ones only, and as much of them as there is memory for."""
+"""Opens files for reading: only regular ones, and only as much as fits in memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def entries_of(folder: Path) -> list[Path]:
     """Return a folder's entries by name, without links; none if it is no folder."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(folder / each.name for each in entries if not each.is_symlink())
+            return sorted(folder / entry.name for entry in entries if not entry.is_symlink())
     except OSError:
         return []
 
@@ -87,10 +87,7 @@ def _limits() -> Iterator[int]:
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         ):
-            limit, taken = (
-                small_text(folder / most).strip(),
-                small_text(folder / used).strip(),
-            )
+            limit, taken = (small_text(folder / most).strip(), small_text(folder / used).strip())
             if limit.isdecimal() and taken.isdecimal():
                 # The page cache of the group's files is freed on demand.
                 yield int(limit) - int(taken) + _cached_bytes(folder)

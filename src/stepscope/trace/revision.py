@@ -1,8 +1,8 @@
-"""Which version of the program a trace is of: the git commit of its folder.
+"""The version of the program in a trace: the git commit of its folder.
 
-Commit and branch are read from the repository's files: no program runs for that. Whether there are
-changes that are not committed only git can tell; ``note_program`` asks it, for the answer of a run
-and if there is a repository, and what it says is kept for the traces of this process.
+Commit and branch are read from the repository's files, without running a program. Only git can tell
+whether there are uncommitted changes; ``note_program`` asks it for a run's answer, and the result
+is kept for the traces of this process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_BYTES = 10_000_000  # a larger file with references is unlikely to be git'
 _PATIENCE_S = 2.0  # a big repository on a slow disk takes longer: then the state is unknown
 
 
-class _Noted:
+class _Program:
     """The program that this process runs."""
 
     folder: Path | None = None
@@ -43,11 +43,11 @@ def revision(
     ``prefix`` is that of the program's Python.
     """
     try:
-        program = _Noted.folder or _program_folder(main_file, folder, prefix)
+        program = _Program.folder or _program_folder(main_file, folder, prefix)
         commit = revision_of(program, environ)
     except (OSError, ValueError):  # for example a name with a NUL character
         return {}
-    return {**commit, CHANGED: _Noted.changed} if commit and _Noted.changed else commit
+    return {**commit, CHANGED: _Program.changed} if commit and _Program.changed else commit
 
 
 def _program_folder(main_file: str, folder: str, prefix: str) -> Path:
@@ -65,24 +65,24 @@ def revision_of(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[s
     if repository is None:
         return {}
     head = _text(repository / "HEAD").strip()
-    found: dict[str, str] = {}
+    about: dict[str, str] = {}
     if head.startswith(_REFERENCE):
         reference = head.removeprefix(_REFERENCE)
         commit = _resolved(repository, reference)
-        found[BRANCH] = reference.removeprefix("refs/heads/")
+        about[BRANCH] = reference.removeprefix("refs/heads/")
     else:
         commit = head
         branch = next((environ[name] for name in BRANCH_VARIABLES if environ.get(name)), "")
         if branch:
-            found[BRANCH] = branch
+            about[BRANCH] = branch
     if not _HASH.fullmatch(commit):
         return {}  # no commit yet
-    return {COMMIT: commit, **found}
+    return {COMMIT: commit, **about}
 
 
 def note_program(folder: Path) -> None:
     """Note the program's folder, and ask git whether tracked files differ from the commit."""
-    _Noted.folder, _Noted.changed = folder, ""
+    _Program.folder, _Program.changed = folder, ""
     try:
         if _repository(folder.resolve()) is None:
             return
@@ -100,14 +100,14 @@ def note_program(folder: Path) -> None:
         )
     except (OSError, subprocess.SubprocessError):
         return  # git is missing, or refuses this folder
-    _Noted.changed = "yes" if done.stdout.strip() else "no"
+    _Program.changed = "yes" if done.stdout.strip() else "no"
 
 
-def revision_text(told: Mapping[str, str]) -> str:
+def revision_text(about: Mapping[str, str]) -> str:
     """Return a revision for people: ``1a2b3c4d5e on main, with changes``."""
-    branch = f" on {told[BRANCH]}" if told.get(BRANCH) else ""
-    changed = ", with changes that are not committed" if told.get(CHANGED) == "yes" else ""
-    return f"{told.get(COMMIT, '')[:10]}{branch}{changed}"
+    branch = f" on {about[BRANCH]}" if about.get(BRANCH) else ""
+    changed = ", with changes that are not committed" if about.get(CHANGED) == "yes" else ""
+    return f"{about.get(COMMIT, '')[:10]}{branch}{changed}"
 
 
 def _repository(folder: Path) -> Path | None:
@@ -117,8 +117,10 @@ def _repository(folder: Path) -> Path | None:
         if inside.is_dir():
             return inside
         if inside.is_file():  # of a worktree or a submodule
-            told = _text(inside).strip()
-            return (above / told.removeprefix(_POINTER)) if told.startswith(_POINTER) else None
+            pointer = _text(inside).strip()
+            return (
+                (above / pointer.removeprefix(_POINTER)) if pointer.startswith(_POINTER) else None
+            )
     return None
 
 

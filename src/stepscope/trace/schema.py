@@ -152,7 +152,7 @@ class Stacks(Table):
 
     def frames(self, row: int) -> list[int]:
         """Return the string ids of a stack's frames, the innermost first."""
-        return [int(self.frame[each]) for each in self.rows(row)]
+        return [int(self.frame[stack_row]) for stack_row in self.rows(row)]
 
     def rows(self, row: int) -> list[int]:
         """Return the rows of a stack's frames, the innermost first."""
@@ -171,11 +171,11 @@ class Stacks(Table):
 
     def with_callers(self, rows: NDArray[Any]) -> Bool:
         """Return a mask of these rows and all their callers."""
-        found = np.zeros(len(self), np.bool_)
-        while len(rows := rows[~found[rows]]):
-            found[rows] = True
+        is_there = np.zeros(len(self), np.bool_)
+        while len(rows := rows[~is_there[rows]]):
+            is_there[rows] = True
             rows = np.unique(self.parent[rows])
-        return found
+        return is_there
 
     @classmethod
     def empty(cls) -> Stacks:
@@ -375,20 +375,27 @@ def markdown() -> str:
 
 
 def _described(name: str, table: type[Table]) -> str:
-    told = " ".join((table.__doc__ or "").split())
-    rows = [f"## {name}", "", told, "", "| column | type | unit | meaning |", "|---|---|---|---|"]
-    for column_name, known in table.columns().items():
-        if known.transient:
+    meaning = " ".join((table.__doc__ or "").split())
+    rows = [
+        f"## {name}",
+        "",
+        meaning,
+        "",
+        "| column | type | unit | meaning |",
+        "|---|---|---|---|",
+    ]
+    for column_name, spec in table.columns().items():
+        if spec.transient:
             continue
-        kind = "key-value pairs" if known.dtype is None else known.dtype.__name__
-        if known.role not in {Role.VALUE, Role.TIME}:
-            kind += f", {known.role.value}"
-        notes = [known.meaning]
-        if known.words is not None:
-            notes.append(", ".join(f"`{each.name.lower()}`" for each in known.words))
-        if known.may_be_absent:
-            notes.append(f"{known.absent} if none")
-        if known.derived:
+        kind = "key-value pairs" if spec.dtype is None else spec.dtype.__name__
+        if spec.role not in {Role.VALUE, Role.TIME}:
+            kind += f", {spec.role.value}"
+        notes = [spec.meaning]
+        if spec.words is not None:
+            notes.append(", ".join(f"`{word.name.lower()}`" for word in spec.words))
+        if spec.may_be_absent:
+            notes.append(f"{spec.absent} if none")
+        if spec.derived:
             notes.append("derived when the trace is built")
-        rows.append(f"| `{column_name}` | {kind} | {known.unit} | {'; '.join(notes)} |")
+        rows.append(f"| `{column_name}` | {kind} | {spec.unit} | {'; '.join(notes)} |")
     return "\n".join([*rows, ""])

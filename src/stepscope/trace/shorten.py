@@ -1,4 +1,4 @@
-"""Texts longer than readers accept: cut before a trace is stored, so that it can be reopened."""
+"""Cuts texts that readers would refuse, before a trace is stored, so that it can be reopened."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ def with_short_texts(captured: Captured, longest: int = LONGEST_TEXT_BYTES) -> C
     fragments = _fragments(captured)
     texts = list(strings)
     for row in long.tolist():
-        told = f"{int(lengths[row]):,} bytes"
+        size = f"{int(lengths[row]):,} bytes"
         is_fragment = row in fragments
-        texts[row] = f'"left out": "{told}"' if is_fragment else _cut(texts[row], told)
+        cut = f"{texts[row][:_KEPT_BYTES]}... ({size})"
+        texts[row] = f'"left out": "{size}"' if is_fragment else cut
     return replace(captured, strings=Strings.of(texts))
-
-
-def _cut(text: str, told: str) -> str:
-    return f"{text[:_KEPT_BYTES]}... ({told})"
 
 
 def _fragments(captured: Captured) -> set[int]:
     """Return the ids of the texts that are arguments."""
     tables = captured.tables().values()
     columns = [getattr(table, name) for table in tables for name in table.columns()]
-    return {int(i) for each in columns if isinstance(each, Args) for i in np.unique(each.rest)}
+    return {
+        int(i) for column in columns if isinstance(column, Args) for i in np.unique(column.rest)
+    }

@@ -93,8 +93,8 @@ def load(
     folder = Path(path)
     meta = _read_meta(folder)
     if meta["format"] != FORMAT:
-        said = shown(meta["format"])
-        raise TraceReadError(folder, f"is not a saved trace: {_META} says {said}")
+        version_text = shown(meta["format"])
+        raise TraceReadError(folder, f"is not a saved trace: {_META} says {version_text}")
     version = meta.get("version")
     if version != VERSION:
         raise TraceReadError(
@@ -104,11 +104,11 @@ def load(
         )
     rows = _rows(folder, meta)
     checksums = meta.get("checksums")
-    known = checksums if isinstance(checksums, dict) else {}
+    known_checksums = checksums if isinstance(checksums, dict) else {}
     tables = {}
     for name in FILES:
         if name not in _YOUNGER or name in rows:
-            tables[name] = _read_table(folder, name, rows.get(name), known.get(name))
+            tables[name] = _read_table(folder, name, rows.get(name), known_checksums.get(name))
         if progress is not None:
             progress(FILES.index(name) + 1, len(FILES))
     try:
@@ -177,14 +177,14 @@ def _meta_text(meta: dict[str, Any]) -> str:
     A longer file could be written, but not read.
     """
     text = json.dumps(meta, default=str)
-    told: dict[str, Any] = meta["info"]
-    user = {key: json.dumps(value, default=str) for key, value in told["user"].items()}
+    info: dict[str, Any] = meta["info"]
+    user = {key: json.dumps(value, default=str) for key, value in info["user"].items()}
     left_out = 0
     while len(text) >= _META_LIMIT_BYTES and user:
         del user[max(user, key=lambda key: len(user[key]))]
         left_out += 1
-        told["user"] = {key: value for key, value in told["user"].items() if key in user}
-        told["anomalies"] = {**told["anomalies"], "large metadata left out": left_out}
+        info["user"] = {key: value for key, value in info["user"].items() if key in user}
+        info["anomalies"] = {**info["anomalies"], "large metadata left out": left_out}
         text = json.dumps(meta, default=str)
     return text
 
@@ -215,8 +215,8 @@ def _rows(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     return rows
 
 
-def _read_table(folder: Path, name: str, rows: int | None, known: int | None) -> pl.DataFrame:
-    """Read a table; ``known`` is the checksum with which it was saved, if any."""
+def _read_table(folder: Path, name: str, rows: int | None, checksum: int | None) -> pl.DataFrame:
+    """Read a table; ``checksum`` is the one with which it was saved, if any."""
     import polars as pl
 
     file = folder / f"{name}.arrow"
@@ -242,7 +242,7 @@ def _read_table(folder: Path, name: str, rows: int | None, known: int | None) ->
         raise _damaged(folder, name) from error
     if table.height != rows:
         raise _damaged(folder, name)
-    if known is not None and zlib.crc32(data) != known:
+    if checksum is not None and zlib.crc32(data) != checksum:
         text = f"{folder}: {file.name} was changed since it was saved"
         warnings.warn(text, TraceReadWarning, stacklevel=2)
     return table

@@ -1,4 +1,4 @@
-"""A trace's info as JSON has it, checked field by field when a trace is opened."""
+"""A trace's info as JSON, checked field by field when a trace is opened."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ class InfoDamage(Exception):  # noqa: N818 - what it is; the store makes an erro
 
 def stored_info(info: TraceInfo) -> dict[str, Any]:
     """Return what ``info_of`` takes."""
-    told = {each.name: getattr(info, each.name) for each in fields(TraceInfo)}
-    return {**told, "losses": asdict(info.losses)}
+    values = {member.name: getattr(info, member.name) for member in fields(TraceInfo)}
+    return {**values, "losses": asdict(info.losses)}
 
 
 def info_of(stored: object) -> TraceInfo:
     """Return the info in ``meta.json``, without unknown keys."""
     if not isinstance(stored, dict):
         raise InfoDamage(f"'info' is {_kind(stored)}, not an object")
-    told = valid_value(stored)
+    values = valid_value(stored)
     for name in _REQUIRED:
-        if name not in told:
+        if name not in values:
             raise InfoDamage(f"'info' has no {name!r}")
-    pairs = {each.name: told[each.name] for each in fields(TraceInfo) if each.name in told}
+    pairs = {
+        member.name: values[member.name] for member in fields(TraceInfo) if member.name in values
+    }
     for name, value in pairs.items():
         fits, wanted = _FIELDS[name]
         if not fits(value):
@@ -48,18 +50,22 @@ def info_of(stored: object) -> TraceInfo:
     return TraceInfo(**pairs)
 
 
-def fitting(told: Mapping[str, Any]) -> dict[str, Any]:
+def fitting(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a TraceInfo that match the schema."""
     return {
-        name: told[name] for name in told.keys() & _FIELDS.keys() if _FIELDS[name][0](told[name])
+        name: values[name]
+        for name in values.keys() & _FIELDS.keys()
+        if _FIELDS[name][0](values[name])
     }
 
 
-def _losses(told: dict[str, Any]) -> Losses:
-    known = {each.name: each.default for each in fields(Losses) if each.default is not MISSING}
-    pairs = {name: value for name, value in told.items() if name in known}
+def _losses(values: dict[str, Any]) -> Losses:
+    defaults = {
+        member.name: member.default for member in fields(Losses) if member.default is not MISSING
+    }
+    pairs = {name: value for name, value in values.items() if name in defaults}
     for name, value in pairs.items():
-        fits = _is_int if isinstance(known[name], int) else _is_text
+        fits = _is_int if isinstance(defaults[name], int) else _is_text
         if not fits(value):
             raise InfoDamage(f"'{name}' of 'losses' is {_kind(value)}")
     return Losses(**pairs)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _SMALL = 1 << 14
-"""A table of at most so many strings is kept decoded; a large one would take up much memory."""
+"""Tables up to this size are cached decoded; a larger one would take much memory."""
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
@@ -26,9 +26,9 @@ def valid_value(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else _HALF_PAIR.sub("\ufffd", value)
     if isinstance(value, list):
-        return [valid_value(each) for each in value]
+        return [valid_value(item) for item in value]
     if isinstance(value, dict):
-        return {valid_value(key): valid_value(each) for key, each in value.items()}
+        return {valid_value(key): valid_value(item) for key, item in value.items()}
     return value
 
 
@@ -112,10 +112,10 @@ class Strings(Sequence[str]):
         while at >= 0:
             starts.append(at)
             at = blob.find(wanted, at + 1)
-        found = np.array(starts, np.int64)
-        holder = np.searchsorted(self._offsets, found, side="right") - 1
+        ids = np.array(starts, np.int64)
+        holder = np.searchsorted(self._offsets, ids, side="right") - 1
         # A match must not cross the boundary between two strings.
-        within = found + len(wanted) <= self._offsets[holder + 1]
+        within = ids + len(wanted) <= self._offsets[holder + 1]
         return np.unique(holder[within])
 
     def ids_of(self, texts: Iterable[str]) -> dict[str, int]:

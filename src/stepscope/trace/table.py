@@ -77,12 +77,12 @@ def column(  # the signature is Column's, so that a table reads as a list of col
     **more: Any,
 ) -> Any:
     """Declare a column of a table; ``absent`` is the number for "no value", if there is one."""
-    known = Column(meaning, dtype, role, **more)
+    spec = Column(meaning, dtype, role, **more)
     if absent is not None:
-        known = replace(known, absent=absent, may_be_absent=True)
-    if known.transient:
-        return field(default=None, metadata={_KEY: known})
-    return field(metadata={_KEY: known})
+        spec = replace(spec, absent=absent, may_be_absent=True)
+    if spec.transient:
+        return field(default=None, metadata={_KEY: spec})
+    return field(metadata={_KEY: spec})
 
 
 def added_columns() -> Any:
@@ -161,11 +161,11 @@ class Args:
     @staticmethod
     def concat(parts: Sequence[Args], lengths: Sequence[int]) -> Args:
         """Concatenate the pairs of tables with these numbers of rows."""
-        found: dict[str, list[IntColumn]] = {}
+        parts_of_key: dict[str, list[IntColumn]] = {}
         for part, first in zip(parts, accumulate([0, *lengths]), strict=False):
             for key, column in part.integers.items():
                 moved = column.rows + np.uint32(first) if first else column.rows
-                found.setdefault(key, []).append(IntColumn(moved, column.values))
+                parts_of_key.setdefault(key, []).append(IntColumn(moved, column.values))
         integers = {
             key: columns[0]
             if len(columns) == 1
@@ -173,7 +173,7 @@ class Args:
                 np.concatenate([column.rows for column in columns]),
                 np.concatenate([column.values for column in columns]),
             )
-            for key, columns in found.items()
+            for key, columns in parts_of_key.items()
         }
         if not any(part.rest.any() for part in parts):
             return Args(integers)
@@ -202,18 +202,18 @@ class Remap:
     slice: NDArray[np.integer] | None = None  # of each row of slices; negative if it was removed
     link_offset: int = 0
 
-    def column(self, known: Column, values: NDArray[Any]) -> NDArray[Any]:
+    def column(self, spec: Column, values: NDArray[Any]) -> NDArray[Any]:
         """Return a column with its new numbers."""
-        match known.role:
+        match spec.role:
             case Role.LINK:
-                return self.linked(values, known.absent)
+                return self.linked(values, spec.absent)
             case Role.SLICE if self.slice is not None:
-                there = values != known.absent
+                there = values != spec.absent
                 moved = values.copy()
                 moved[there] = self.slice[values[there]]
                 return moved
         table = {Role.TEXT: self.text, Role.TRACK: self.track, Role.STACK: self.stack}.get(
-            known.role
+            spec.role
         )
         return values if table is None or not len(values) else table[values]
 
@@ -247,8 +247,8 @@ class Table:
         own = {name: values for name, values in columns.items() if name in stated}
         added = {name: values for name, values in columns.items() if name in _ADDED.get(cls, {})}
         if unknown := columns.keys() - own.keys() - added.keys():
-            known = ", ".join(cls.columns())
-            raise TypeError(f"{cls.__name__} has no column {min(unknown)!r}: it has {known}")
+            names = ", ".join(cls.columns())
+            raise TypeError(f"{cls.__name__} has no column {min(unknown)!r}: it has {names}")
         return cls(**own, added=added)  # type: ignore[call-arg]
 
     @classmethod
@@ -259,9 +259,9 @@ class Table:
             for values in given.values()
             if values is not None and not isinstance(values, Args)
         )
-        for name, known in _stated(cls).items():
-            if given.get(name) is None and known.dtype is not None and not known.transient:
-                given[name] = _absent(known, rows)
+        for name, spec in _stated(cls).items():
+            if given.get(name) is None and spec.dtype is not None and not spec.transient:
+                given[name] = _absent(spec, rows)
         return cls.made_of({name: value for name, value in given.items() if value is not None})
 
     @classmethod
@@ -273,38 +273,38 @@ class Table:
     def concat(cls, tables: Sequence[Self]) -> Self:
         lengths = [len(table) for table in tables]
 
-        def joined(name: str, known: Column) -> Any:
+        def joined(name: str, spec: Column) -> Any:
             parts = [getattr(table, name) for table in tables]
-            if known.dtype is None:
+            if spec.dtype is None:
                 return Args.concat(parts, lengths)
             if all(part is None for part in parts):
                 return None
-            if all(part is not None and _is_absent(known, part) for part in parts):
-                return _absent(known, sum(lengths))
+            if all(part is not None and _is_absent(spec, part) for part in parts):
+                return _absent(spec, sum(lengths))
             return np.concatenate(
                 [
-                    _absent(known, length) if part is None else part
+                    _absent(spec, length) if part is None else part
                     for part, length in zip(parts, lengths, strict=True)
                 ]
             )
 
-        return cls.made_of({name: joined(name, known) for name, known in cls.columns().items()})
+        return cls.made_of({name: joined(name, spec) for name, spec in cls.columns().items()})
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(_stated(type(self))))))
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         """Return a column that was registered with ``add_column``."""
-        known = _ADDED.get(type(self), {}).get(name)
-        if known is None:
+        spec = _ADDED.get(type(self), {}).get(name)
+        if spec is None:
             raise AttributeError(f"{type(self).__name__} has no column {name!r}")
-        return self.added[name] if name in self.added else _absent(known, len(self))
+        return self.added[name] if name in self.added else _absent(spec, len(self))
 
     @property
     def times_ns(self) -> Int64 | None:
         """Return the time or start of each row; None for a table without times."""
-        for name, known in self.columns().items():
-            if known.role is Role.TIME:
+        for name, spec in self.columns().items():
+            if spec.role is Role.TIME:
                 times_ns: Int64 = getattr(self, name)
                 return times_ns
         return None
@@ -314,32 +314,32 @@ class Table:
         if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
 
-        def taken(known: Column, values: Any) -> Any:
+        def taken(spec: Column, values: Any) -> Any:
             if isinstance(values, Args):
                 return values.take(rows, len(self))
-            return _absent(known, len(rows)) if _is_absent(known, values) else values[rows]
+            return _absent(spec, len(rows)) if _is_absent(spec, values) else values[rows]
 
         return self._changed(taken)
 
     def remap(self, new: Remap) -> Self:
         """Return the same rows with new numbers for what they refer to."""
 
-        def moved(known: Column, values: Any) -> Any:
+        def moved(spec: Column, values: Any) -> Any:
             if isinstance(values, Args):
-                return values.remap(new, known.links)
-            return values if _is_absent(known, values) else new.column(known, values)
+                return values.remap(new, spec.links)
+            return values if _is_absent(spec, values) else new.column(spec, values)
 
         return self._changed(moved)
 
     def largest_link(self) -> int:
         """Return the largest link between events, 0 without any."""
         links: list[NDArray[Any]] = []
-        for name, known in self.columns().items():
+        for name, spec in self.columns().items():
             values = getattr(self, name)
             if isinstance(values, Args):
                 integers = values.integers
-                links += [integers[key].values for key in known.links if key in integers]
-            elif known.role is Role.LINK:
+                links += [integers[key].values for key in spec.links if key in integers]
+            elif spec.role is Role.LINK:
                 links.append(values)
         return max((int(values.max(initial=0)) for values in links), default=0)
 
@@ -352,8 +352,8 @@ class Table:
     def _changed(self, change: Callable[[Column, Any], Any]) -> Self:
         return self.made_of(
             {
-                name: None if (values := getattr(self, name)) is None else change(known, values)
-                for name, known in self.columns().items()
+                name: None if (values := getattr(self, name)) is None else change(spec, values)
+                for name, spec in self.columns().items()
             }
         )
 
@@ -361,16 +361,16 @@ class Table:
 _ADDED: dict[type[Table], dict[str, Column]] = {}
 
 
-def add_column(table: type[Table], name: str, known: Column) -> None:
+def add_column(table: type[Table], name: str, spec: Column) -> None:
     """Add a column to a table from outside the package.
 
     From then on it is built, joined, saved, loaded and shown in data frames like all others.
     """
-    if known.dtype is None:
+    if spec.dtype is None:
         raise TypeError(f"the column {name!r} needs a dtype, such as numpy.int64")
     if name in table.columns() or not name.isidentifier():
         raise ValueError(f"{table.__name__} cannot have a new column {name!r}: choose another name")
-    _ADDED.setdefault(table, {})[name] = replace(known, may_be_absent=True)
+    _ADDED.setdefault(table, {})[name] = replace(spec, may_be_absent=True)
 
 
 def remove_column(table: type[Table], name: str) -> None:
@@ -378,15 +378,15 @@ def remove_column(table: type[Table], name: str) -> None:
     del _ADDED[table][name]
 
 
-def _absent(known: Column, rows: int) -> NDArray[Any]:
+def _absent(spec: Column, rows: int) -> NDArray[Any]:
     """Return a column without values; it takes no memory."""
-    assert known.dtype is not None
-    return np.broadcast_to(known.dtype(known.absent), rows)
+    assert spec.dtype is not None
+    return np.broadcast_to(spec.dtype(spec.absent), rows)
 
 
-def _is_absent(known: Column, values: NDArray[Any]) -> bool:
+def _is_absent(spec: Column, values: NDArray[Any]) -> bool:
     """Tell whether ``_absent`` made the column."""
-    return len(values) > 0 and values.strides == (0,) and bool(values[0] == known.absent)
+    return len(values) > 0 and values.strides == (0,) and bool(values[0] == spec.absent)
 
 
 _STATED: dict[type[Table], dict[str, Column]] = {}
@@ -395,6 +395,6 @@ _STATED: dict[type[Table], dict[str, Column]] = {}
 def _stated(table: Any) -> dict[str, Column]:
     """Return the columns of a table's class, without the added ones."""
     if table not in _STATED:
-        columns = ((each.name, each.metadata.get(_KEY)) for each in fields(table))
-        _STATED[table] = {name: known for name, known in columns if known is not None}
+        columns = ((member.name, member.metadata.get(_KEY)) for member in fields(table))
+        _STATED[table] = {name: spec for name, spec in columns if spec is not None}
     return _STATED[table]

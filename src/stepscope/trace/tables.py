@@ -1,6 +1,6 @@
 """Converts the tables of a Trace to those of its files and back, without loss.
 
-Texts are in the tables themselves, dictionary-coded, so that each file can be read on its own.
+Texts are dictionary-coded in the tables themselves, so that each file can be read on its own.
 Derived columns (nesting, self time, steps) are stored too: they cost 2 % of the JSON's size, and
 readers of the files without Stepscope need them.
 """
@@ -57,30 +57,30 @@ def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
     """
     texts = _Texts()
     integers = _integer_columns(tables["integers"])
-    found = {
+    columns = {
         name: _columns(kind, name, tables[name], texts, integers)
         for name, kind in TABLES.items()
         if name in tables
     }
     tracks = _track_rows(tables["tracks"])
-    captured = Captured(**found, tracks=tracks, strings=texts.strings())
+    captured = Captured(**columns, tracks=tracks, strings=texts.strings())
     check(captured, texts.fragments)
     return captured
 
 
 def _stored(kind: type[Table]) -> Iterator[tuple[str, Column]]:
-    return ((name, known) for name, known in kind.columns().items() if not known.transient)
+    return ((name, spec) for name, spec in kind.columns().items() if not spec.transient)
 
 
 def _table(table: Table, strings: Strings) -> pl.DataFrame:
-    def series(name: str, known: Column) -> pl.Series:
+    def series(name: str, spec: Column) -> pl.Series:
         values = getattr(table, name)
         if not isinstance(values, Args):
-            return stored_series(strings, known, values)
+            return stored_series(strings, spec, values)
         rest = values.rest if len(values.rest) else np.zeros(len(table), np.uint32)
         return stored_series(strings, _TEXT, rest)
 
-    return pl.DataFrame({name: series(name, known) for name, known in _stored(type(table))})
+    return pl.DataFrame({name: series(name, spec) for name, spec in _stored(type(table))})
 
 
 def _columns(
@@ -90,22 +90,22 @@ def _columns(
     texts: _Texts,
     integers: Mapping[str, dict[str, IntColumn]],
 ) -> Any:
-    def values(name: str, known: Column) -> Any:
+    def values(name: str, spec: Column) -> Any:
         series = _StoredColumn(table, name, frame)
-        if known.dtype is None:
+        if spec.dtype is None:
             rest = texts.ids(series, fragments_of=(table, name))
             return Args(integers.get(f"{table}.{name}", {}), rest if rest.any() else rest[:0])
-        if known.role is Role.TEXT:
+        if spec.role is Role.TEXT:
             return texts.ids(series)
-        if known.letters:
+        if spec.letters:
             return series.letters()
-        return series.words(known) if known.words is not None else series.numbers(known.dtype)
+        return series.words(spec) if spec.words is not None else series.numbers(spec.dtype)
 
     present = set(frame.columns)
-    for name, known in _stored(kind):
-        if name not in present and known.dtype is not None and not known.may_be_absent:
+    for name, spec in _stored(kind):
+        if name not in present and spec.dtype is not None and not spec.may_be_absent:
             raise Damage(table, name, None, "it is missing")
-    return kind.of(**{n: values(n, known) for n, known in _stored(kind) if n in present}).solid()
+    return kind.of(**{n: values(n, spec) for n, spec in _stored(kind) if n in present}).solid()
 
 
 def _integers_table(captured: Captured) -> pl.DataFrame:
@@ -117,8 +117,8 @@ def _integers_table(captured: Captured) -> pl.DataFrame:
     columns = [
         (f"{table}.{name}", valid_text(key), column)
         for table, rows in captured.tables().items()
-        for name, known in rows.columns().items()
-        if known.dtype is None
+        for name, spec in rows.columns().items()
+        if spec.dtype is None
         for key, column in getattr(rows, name).integers.items()
     ]
     lengths = [len(column.rows) for _, _, column in columns]
@@ -169,10 +169,10 @@ class _Texts:
         codes = distinct.to_physical().to_numpy()
         lowest = codes.min()
         id_of_code = np.zeros(int(codes.max() - lowest) + 1, np.uint32)
-        known = [self._ids.setdefault(t, len(self._ids)) for t in texts]
+        own_ids = [self._ids.setdefault(t, len(self._ids)) for t in texts]
         if fragments_of is not None:
-            self.fragments[fragments_of] = known
-        id_of_code[codes - lowest] = known
+            self.fragments[fragments_of] = own_ids
+        id_of_code[codes - lowest] = own_ids
         ids: UInt32 = id_of_code[column.to_physical().to_numpy() - lowest]
         return ids
 
@@ -199,10 +199,10 @@ def _integer_columns(frame: pl.DataFrame) -> dict[str, dict[str, IntColumn]]:
 
 def _track_rows(frame: pl.DataFrame) -> tuple[Track, ...]:
     columns = []
-    for each in fields(Track):
-        stored = _StoredColumn("tracks", each.name, frame)
-        if each.name in _TRACK_NUMBERS:
-            columns.append(stored.integers_or_none(may_be_null=each.default is None))
+    for track_field in fields(Track):
+        stored = _StoredColumn("tracks", track_field.name, frame)
+        if track_field.name in _TRACK_NUMBERS:
+            columns.append(stored.integers_or_none(may_be_null=track_field.default is None))
         else:
             columns.append(stored.text().cast(pl.String).to_list())
     return tuple(Track(*row) for row in zip(*columns, strict=True))
@@ -253,29 +253,29 @@ class _StoredColumn:
             self._check_nulls()
         return self._series.to_list()
 
-    def words(self, known: Column) -> NDArray[Any]:
+    def words(self, spec: Column) -> NDArray[Any]:
         """Return the numbers of words; flags are stored as numbers."""
-        assert known.words is not None
-        assert known.dtype is not None
+        assert spec.words is not None
+        assert spec.dtype is not None
         if self._series.dtype.is_numeric():
-            numbers = self.numbers(known.dtype)
-            if issubclass(known.words, IntEnum):
-                self._check_known(pl.Series(numbers >= len(known.words)), _NOT_A_WORD)
+            numbers = self.numbers(spec.dtype)
+            if issubclass(spec.words, IntEnum):
+                self._check_known(pl.Series(numbers >= len(spec.words)), _NOT_A_WORD)
             return numbers
-        found = self.text().cast(words_series(known).dtype, strict=False)
-        self._check_known(found.is_null(), _NOT_A_WORD)
-        return found.to_physical().cast(pl.UInt8).to_numpy()
+        codes = self.text().cast(words_series(spec).dtype, strict=False)
+        self._check_known(codes.is_null(), _NOT_A_WORD)
+        return codes.to_physical().cast(pl.UInt8).to_numpy()
 
     def letters(self) -> UInt8:
         text = self.text()
         distinct = self.distinct_text().cast(pl.String)
         if not len(distinct):
             return np.zeros(0, np.uint8)
-        code = {each: ord(each) if each else 0 for each in distinct if len(each) <= 1}
-        known = {each: number for each, number in code.items() if number < 256}
+        code = {letter: ord(letter) if letter else 0 for letter in distinct if len(letter) <= 1}
+        code_of = {each: number for each, number in code.items() if number < 256}
         spelled = text.cast(pl.String)
-        self._check_known(~spelled.is_in(list(known)), "is not a letter")
-        return spelled.replace_strict(known, return_dtype=pl.UInt8).to_numpy()
+        self._check_known(~spelled.is_in(list(code_of)), "is not a letter")
+        return spelled.replace_strict(code_of, return_dtype=pl.UInt8).to_numpy()
 
     def _check_nulls(self) -> None:
         if self._series.null_count():

@@ -1,8 +1,8 @@
-"""Checks that tables hold what the schema states: once, where a stored trace is opened.
+"""Checks that tables match the schema, once, when a stored trace is opened.
 
-Whatever comes after relies on it: rows that are referred to exist, parents stand before their
-children, times are in order and can be added. Large columns are looked at in blocks that stay in
-the processor's cache, so that ten million rows take a tenth of a second.
+Later code relies on it: referenced rows exist, parents come before their children, times are
+ordered and can be added. Large columns are checked in blocks that fit the processor's cache, so
+that ten million rows take a tenth of a second.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ class Damage(Exception):  # noqa: N818 - what it is; the store makes an error of
 
 
 def check(
-    captured: Captured,
-    fragments: Mapping[tuple[str, str], Sequence[int]],
-    *,
-    is_built: bool = True,
+    captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]], *, is_built: bool = True
 ) -> None:
     """Raise ``Damage`` for the first rule of the schema that a table breaks.
 
@@ -64,19 +61,20 @@ def check(
         if name == "stacks" and not len(table):
             raise Damage(name, "parent", None, "row 0, the empty stack, is missing")
         is_sound = isinstance(table, Slices) and _is_sound(table)
-        for column, known in table.columns().items():
+        for column, spec in table.columns().items():
             if is_sound and column in _TREE:
                 continue
             values = getattr(table, column)
             if isinstance(values, Args):
-                _check_integers(name, column, values, len(table))
+                for key, sparse in values.integers.items():
+                    _check_sparse(f"{name}.{column}", key, sparse, len(table))
                 ids = fragments.get((name, column), ())
                 _check_fragments(name, column, values, ids, captured.strings)
-            elif not known.transient and len(values):
+            elif not spec.transient and len(values):
                 place = _Place(name, column, values)
-                if known.ascending and is_built:
+                if spec.ascending and is_built:
                     place.refuse(_descending(values), "{} is less than in the row before")
-                _check_bounds(place, known, ends)
+                _check_bounds(place, spec, ends)
         for column, bad, reason in () if is_sound else _rules(table):
             if is_built or column == "duration_ns":
                 _Place(name, column, getattr(table, column)).refuse(bad, reason)
@@ -116,33 +114,33 @@ class _Place:
             self.refuse(lambda at: self.values[at] > most, reason)
 
 
-def _check_bounds(place: _Place, known: Column, ends: Mapping[Role, tuple[int, str]]) -> None:
+def _check_bounds(place: _Place, spec: Column, ends: Mapping[Role, tuple[int, str]]) -> None:
     """Check a column's values independently of other columns."""
     values = place.values
-    if known.role is Role.TIME:
+    if spec.role is Role.TIME:
         reason = "{} ns is more than 146 years away"
         place.at_least(-LATEST_NS, reason)
         place.at_most(LATEST_NS, reason)
-    if known.least is not None:
-        place.at_least(known.least, f"{{}} is less than {known.least}")
-    if known.earlier:
-        place.refuse(_not_earlier(values, known), "{} is not an earlier row")
-    elif known.role in ends:
-        end, what = ends[known.role]
+    if spec.least is not None:
+        place.at_least(spec.least, f"{{}} is less than {spec.least}")
+    if spec.earlier:
+        place.refuse(_not_earlier(values, spec), "{} is not an earlier row")
+    elif spec.role in ends:
+        end, what = ends[spec.role]
         reason = f"{{}} is not one of {end:,} {what}"
         place.at_most(end - 1, reason)
-        if known.absent < 0:
-            place.at_least(known.absent, reason)
+        if spec.absent < 0:
+            place.at_least(spec.absent, reason)
 
 
-def _not_earlier(values: NDArray[Any], known: Column) -> Bad:
+def _not_earlier(values: NDArray[Any], spec: Column) -> Bad:
     """Row 0 of a table without a number for "none" stands for it, and is its own parent."""
     count = np.arange(_BLOCK, dtype=np.int64)
 
     def bad(at: Block) -> Mask:
         rows = count[: at.stop - at.start] + at.start
-        if known.may_be_absent:
-            return (values[at] >= rows) | (values[at] < known.absent)
+        if spec.may_be_absent:
+            return (values[at] >= rows) | (values[at] < spec.absent)
         return values[at] >= np.maximum(rows, 1)
 
     return bad
@@ -205,11 +203,6 @@ def _check_fragments(
         )
 
 
-def _check_integers(table: str, column: str, args: Args, rows: int) -> None:
-    for key, sparse in args.integers.items():
-        _check_sparse(f"{table}.{column}", key, sparse, rows)
-
-
 def _check_sparse(table: str, key: str, sparse: IntColumn, rows: int) -> None:
     """Check that the rows of a sparse column ascend and exist."""
     last = len(sparse.rows) - 1
@@ -230,5 +223,5 @@ def _check_sparse(table: str, key: str, sparse: IntColumn, rows: int) -> None:
 
 def _not_ascending(table: str, key: str, sparse: IntColumn, at: int, rows: int) -> Damage:
     before = f" after row {sparse.rows[at - 1]:,}" if at else ""
-    told = f"entry {at:,} of {key[:40]!r} in {table} is for row {sparse.rows[at]:,}{before}"
-    return Damage("integers", "row_step", None, f"{told}, of {rows:,} rows")
+    where = f"entry {at:,} of {key[:40]!r} in {table} is for row {sparse.rows[at]:,}{before}"
+    return Damage("integers", "row_step", None, f"{where}, of {rows:,} rows")

@@ -1,6 +1,6 @@
-"""The environment variables by which launchers, libraries and test services describe a process.
+"""The environment variables by which launchers, libraries and CI services describe a process.
 
-This module imports nothing: the recorded program's process reads it.
+This module imports nothing, since the recorded program's process reads it.
 """
 
 # Each launcher's variables for rank, world size, local rank and local world size.

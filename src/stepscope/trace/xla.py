@@ -1,7 +1,7 @@
-"""What XLA writes (JAX, TensorFlow, torch_xla): events without a category; the tracks tell.
+"""Events of XLA (JAX, TensorFlow, torch_xla) without a category: their tracks define the kinds.
 
-A device is a process named ``/device:GPU:0``. Its streams have the work; its other lines repeat
-that by module, operator and step. Values in the arguments may be numbers or texts of digits.
+A device is a process named ``/device:GPU:0``. Its streams have the work; its other lines repeat it
+by module, operator and step. Values in the arguments may be numbers or texts of digits.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _CORRELATION = re.compile(r'"correlation_id": ?"?(\d+)')
 
 def device_number(track: Track) -> int:
     """Return the device number of a track, NO_NUMBER if it is not a device's."""
-    found = _DEVICE.match(track.process_name)
-    return int(found[1]) if found else NO_NUMBER
+    match = _DEVICE.match(track.process_name)
+    return int(match[1]) if match else NO_NUMBER
 
 
 def stream_number(track: Track) -> int:
     """Return the number of a device's stream, NO_NUMBER for its other lines."""
-    found = _STREAM.search(track.thread_name) if device_number(track) != NO_NUMBER else None
-    return int(found[1]) if found else NO_NUMBER
+    match = _STREAM.search(track.thread_name) if device_number(track) != NO_NUMBER else None
+    return int(match[1]) if match else NO_NUMBER
 
 
 def xla_kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8 | None:
@@ -61,16 +61,16 @@ def xla_correlations(slices: Slices, tracks: Sequence[Track], strings: Strings) 
     """Return the number that a launch and its work share, XLA's ``correlation_id``."""
     if all(device_number(track) == NO_NUMBER for track in tracks):
         return slices.correlation
-    found = slices.args.dense("correlation_id", len(slices), NO_CORRELATION)
+    numbers = slices.args.dense("correlation_id", len(slices), NO_CORRELATION)
     rest = slices.args.rest
     if len(rest):
         table = np.full(len(strings), NO_CORRELATION, np.int64)
         for fragment in _native.present(rest).tolist():
-            told = _CORRELATION.search(strings[fragment])
-            if told:
-                table[fragment] = int(told[1])
-        found = np.where(found == NO_CORRELATION, table[rest], found)
-    return np.where(slices.correlation == NO_CORRELATION, found, slices.correlation)
+            match = _CORRELATION.search(strings[fragment])
+            if match:
+                table[fragment] = int(match[1])
+        numbers = np.where(numbers == NO_CORRELATION, table[rest], numbers)
+    return np.where(slices.correlation == NO_CORRELATION, numbers, slices.correlation)
 
 
 def _work_kind(name: str) -> SliceKind:
@@ -89,18 +89,18 @@ def _host_kind(name: str) -> SliceKind:
 def _work_tracks(tracks: Sequence[Track]) -> Bool:
     """Return which tracks have device work: the streams of a device, else its operators."""
     with_streams = {track.pid for track in tracks if stream_number(track) != NO_NUMBER}
-    found = [
+    is_work = [
         stream_number(track) != NO_NUMBER
         if track.pid in with_streams
         else device_number(track) != NO_NUMBER and track.thread_name.strip() == _OPS
         for track in tracks
     ]
-    return np.array(found, np.bool_)
+    return np.array(is_work, np.bool_)
 
 
 def _by_name(names: UInt32, strings: Strings, kind: Callable[[str], SliceKind]) -> UInt8:
     table = np.zeros(len(strings), np.uint8)
     for name in _native.present(names).tolist():
         table[name] = kind(strings[name])
-    found: UInt8 = table[names]
-    return found
+    kinds: UInt8 = table[names]
+    return kinds

@@ -42,7 +42,7 @@ _SIGNS_OF_EVENTS = (b'"traceEvents"', b'"ph"')
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TraceFile:
     """A trace on disk; another size or time makes it another trace."""
 
     name: str  # its path below the folder, with slashes
@@ -52,7 +52,7 @@ class Found:
 
 
 class Listing(NamedTuple):
-    traces: tuple[Found, ...]
+    traces: tuple[TraceFile, ...]
     left_out: str = ""  # why some may be missing
 
 
@@ -63,25 +63,25 @@ class Folder:
         """The clock ``now_ns`` returns Unix time."""
         self.root = root.resolve(strict=True)
         self._now_ns = now_ns
-        self._is_trace: dict[Found, bool] = {}
+        self._is_trace: dict[TraceFile, bool] = {}
 
     def listing(self) -> Listing:
         """Return all complete traces, and those that are being recorded."""
         entries = _Entries(self.root)
-        seen = {found: path for path, found in filter(None, map(self._candidate, entries))}
-        known = self._is_trace
+        seen = {file: path for path, file in filter(None, map(self._candidate, entries))}
+        is_trace_file = self._is_trace
         self._is_trace = {
-            found: known[found] if found in known else _looks_like_a_trace(path)
-            for found, path in seen.items()
+            file: is_trace_file[file] if file in is_trace_file else _looks_like_a_trace(path)
+            for file, path in seen.items()
         }
-        traces = [found for found, is_trace in self._is_trace.items() if is_trace]
-        traces.sort(key=lambda found: (-found.written_ns, found.name))
+        traces = [file for file, is_trace in self._is_trace.items() if is_trace]
+        traces.sort(key=lambda file: (-file.written_ns, file.name))
         left_out = entries.left_out
         if len(traces) > MAX_TRACES:
             left_out = f"only the newest {MAX_TRACES:,} of {len(traces):,} traces are shown"
         return Listing(tuple(traces[:MAX_TRACES]), left_out)
 
-    def path_of(self, listed: Found) -> Path:
+    def path_of(self, listed: TraceFile) -> Path:
         """Return the path of a listed trace; TraceReadError if it no longer exists.
 
         The path is checked again, since a part of it may have become a link after the scan.
@@ -95,14 +95,14 @@ class Folder:
             raise TraceReadError(listed.name, "was changed or removed", "reload the list")
         return path
 
-    def _candidate(self, entry: os.DirEntry[str]) -> tuple[Path, Found] | None:
+    def _candidate(self, entry: os.DirEntry[str]) -> tuple[Path, TraceFile] | None:
         path = Path(entry.path)
         stamped = _stamped(self.root, path) if _may_be_a_trace(entry) else None
         if stamped is None or not self._is_whole(path, stamped):
             return None
         return path, stamped
 
-    def _is_whole(self, path: Path, candidate: Found) -> bool:
+    def _is_whole(self, path: Path, candidate: TraceFile) -> bool:
         # A future time (from another machine's clock) tells nothing about the writer.
         silent_ns = abs(self._now_ns() - candidate.written_ns)
         if candidate.is_recording:
@@ -160,23 +160,23 @@ def _may_be_a_trace(entry: os.DirEntry[str]) -> bool:
     return name.endswith(_SUFFIXES) and entry.is_file(follow_symlinks=False)
 
 
-def _stamped(root: Path, path: Path) -> Found | None:
+def _stamped(root: Path, path: Path) -> TraceFile | None:
     """Return the trace's current state; None if it is gone or has anything but plain files."""
     name = path.relative_to(root).as_posix()
     try:
         here = path.lstat()
         if stat.S_ISREG(here.st_mode):
-            return Found(name, here.st_mtime_ns, here.st_size)
+            return TraceFile(name, here.st_mtime_ns, here.st_size)
         if is_recording(path):
             began = (path / UNSEALED).lstat()
-            return Found(name, began.st_mtime_ns, 0, is_recording=True)
+            return TraceFile(name, began.st_mtime_ns, 0, is_recording=True)
         parts = [entry.stat(follow_symlinks=False) for entry in os.scandir(path)]
     except OSError:
         return None
     if not all(stat.S_ISREG(part.st_mode) for part in parts):
         return None
     written_ns = max((part.st_mtime_ns for part in parts), default=here.st_mtime_ns)
-    return Found(name, written_ns, sum(part.st_size for part in parts))
+    return TraceFile(name, written_ns, sum(part.st_size for part in parts))
 
 
 def _has_all_tables(folder: Path) -> bool:

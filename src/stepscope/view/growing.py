@@ -1,4 +1,4 @@
-"""Recordings that are still being written, as the live page shows them: looked at now and then."""
+"""Recordings in progress, read now and then for the live page."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats import export_trace, read_trace
 from stepscope.trace.model import Trace
 from stepscope.view.figures import Figures, key_figures
-from stepscope.view.folder import Folder, Found, Listing
+from stepscope.view.folder import Folder, Listing, TraceFile
 from stepscope.view.growing import Growing, Watched, is_recording
 
 _FRESH_S = 1.0  # several pages may ask at once
@@ -54,14 +54,14 @@ class _ClosedError(Exception):
 
 
 @dataclass(slots=True)
-class _Kept:
+class _State:
     """State that threads share, guarded by ``lock``."""
 
     listing: Listing = field(default_factory=lambda: Listing(()))
     looked_at_s: float = float("-inf")
-    digests: dict[Found, Digest] = field(default_factory=dict)
+    digests: dict[TraceFile, Digest] = field(default_factory=dict)
     # Reports and exports by suffix, in order of their last request.
-    reports: dict[tuple[Found, str], Report] = field(default_factory=dict)
+    reports: dict[tuple[TraceFile, str], Report] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -72,7 +72,7 @@ class Library:
         """Scan the folder at most every ``fresh_s`` seconds."""
         self.folder = folder
         self._fresh_s = fresh_s
-        self._kept = _Kept()
+        self._state = _State()
         self._closed = threading.Event()
         self._reports = tempfile.TemporaryDirectory(prefix="stepscope-view-")
         self._worker = _Worker("stepscope view")
@@ -91,9 +91,9 @@ class Library:
         self._watched.close()
         self._reports.cleanup()
 
-    def traces(self) -> tuple[list[tuple[Found, Digest]], str]:
+    def traces(self) -> tuple[list[tuple[TraceFile, Digest]], str]:
         """Return the current traces, the newest first, and why some may be missing."""
-        state = self._kept
+        state = self._state
         with state.lock:
             self._look()
             return [(listed, state.digests[listed]) for listed in state.listing.traces], (
@@ -105,31 +105,31 @@ class Library:
 
         No name from outside ever becomes a path.
         """
-        return self._asked_for(name, _HTML)
+        return self._request(name, _HTML)
 
     def perfetto(self, name: str) -> Report | None:
         """Return the trace with that name as a file for Perfetto, as ``report`` does."""
-        return self._asked_for(name, _PERFETTO)
+        return self._request(name, _PERFETTO)
 
     def growing(self, name: str) -> Growing | None:
         """Return the recording with that name; None when there is none, or it has ended."""
-        with self._kept.lock:
+        with self._state.lock:
             self._look()
-            listed = self._named(name)
+            listed = self._file_named(name)
         if listed is None or not listed.is_recording:
             return None
         path = self.folder.root / listed.name
         # A listing is up to a second old.
         return self._watched.at(path, printable(Path(name).name)) if is_recording(path) else None
 
-    def _named(self, name: str) -> Found | None:
-        return next((listed for listed in self._kept.listing.traces if listed.name == name), None)
+    def _file_named(self, name: str) -> TraceFile | None:
+        return next((listed for listed in self._state.listing.traces if listed.name == name), None)
 
-    def _asked_for(self, name: str, suffix: str) -> Report | None:
-        state = self._kept
+    def _request(self, name: str, suffix: str) -> Report | None:
+        state = self._state
         with state.lock:
             self._look()
-            listed = self._named(name)
+            listed = self._file_named(name)
             if listed is None:
                 return None
             report = state.reports.pop((listed, suffix), None)
@@ -142,7 +142,7 @@ class Library:
 
     def _look(self) -> None:
         """Scan the folder unless that was just done; the caller holds the lock."""
-        state, now_s = self._kept, time.monotonic()
+        state, now_s = self._state, time.monotonic()
         if now_s - state.looked_at_s < self._fresh_s:
             return
         state.listing = self.folder.listing()
@@ -154,16 +154,16 @@ class Library:
                 self._worker.submit(partial(self._find_out, listed, digest))
 
     def _forget_old_reports(self) -> None:
-        reports = self._kept.reports
-        ended = [found for found, report in reports.items() if report.file or report.error]
-        for found in ended[: max(0, len(reports) - _REPORTS_KEPT)]:
-            file = reports.pop(found).file
+        reports = self._state.reports
+        ended = [listed for listed, report in reports.items() if report.file or report.error]
+        for listed in ended[: max(0, len(reports) - _REPORTS_KEPT)]:
+            file = reports.pop(listed).file
             if file is not None:
                 file.unlink(missing_ok=True)  # a response in progress keeps it open
 
-    def _find_out(self, listed: Found, digest: Digest) -> None:
-        with self._kept.lock:
-            if listed not in self._kept.digests:
+    def _find_out(self, listed: TraceFile, digest: Digest) -> None:
+        with self._state.lock:
+            if listed not in self._state.digests:
                 return  # the trace was replaced or removed while the job waited
         try:
             trace, notes = self._read(listed, lambda _done, _total: None)
@@ -172,9 +172,9 @@ class Library:
             else:
                 digest.notes, digest.figures = notes, key_figures(trace)
         except Exception as error:
-            digest.error = self._told(listed, error)
+            digest.error = self._error_line(listed, error)
 
-    def _build(self, listed: Found, report: Report, suffix: str) -> None:
+    def _build(self, listed: TraceFile, report: Report, suffix: str) -> None:
         def tell(done: int, total: int) -> None:
             self._stop_when_closed()
             report.done, report.total = done, total
@@ -193,10 +193,10 @@ class Library:
                 self._write_report(listed, trace, path, tell)
             report.file = path
         except Exception as error:
-            report.error = self._told(listed, error)
+            report.error = self._error_line(listed, error)
 
     def _write_report(
-        self, listed: Found, trace: Trace, path: Path, tell: Callable[[int, int], None]
+        self, listed: TraceFile, trace: Trace, path: Path, tell: Callable[[int, int], None]
     ) -> None:
         from stepscope.report.build import export_html
 
@@ -205,7 +205,7 @@ class Library:
         export_html(trace, path, tell, title=title, source=roots)
 
     def _read(
-        self, listed: Found, tell: Callable[[int, int], None]
+        self, listed: TraceFile, tell: Callable[[int, int], None]
     ) -> tuple[Trace, tuple[str, ...]]:
         def watched(done: int, total: int) -> None:
             self._stop_when_closed()
@@ -225,7 +225,7 @@ class Library:
         if self._closed.is_set():
             raise _ClosedError
 
-    def _told(self, listed: Found, error: Exception) -> str:
+    def _error_line(self, listed: TraceFile, error: Exception) -> str:
         """Return an error as one line; one that is not the file's fault includes its type."""
         if isinstance(error, StepscopeError):
             text = self._without_folder(str(error))
@@ -242,7 +242,7 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def as_json(listed: Found, digest: Digest) -> dict[str, Any]:
+def as_json(listed: TraceFile, digest: Digest) -> dict[str, Any]:
     """Return a trace as the page receives it."""
     return {
         "name": printable(listed.name),

@@ -323,7 +323,7 @@ def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 def _policy(pages: Mapping[str, bytes]) -> str:
     """Return the content security policy: our own files, and the pages' import maps."""
     maps = [import_map for page in pages.values() for import_map in _IMPORT_MAP.findall(page)]
-    digests = (base64.b64encode(hashlib.sha256(each).digest()).decode() for each in maps)
+    digests = (base64.b64encode(hashlib.sha256(one_map).digest()).decode() for one_map in maps)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
         f"default-src 'none'; script-src 'self' {allowed}; style-src 'self'; "

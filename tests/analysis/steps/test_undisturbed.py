@@ -13,7 +13,7 @@ from stepscope.analysis.findings import find_problems
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.undisturbed import undisturbed
-from stepscope.text.answer import told_text
+from stepscope.text.answer import answer_text
 from stepscope.trace.model import ThreadState, Trace
 
 STEPS = 24
@@ -136,7 +136,7 @@ def test_the_answer_is_about_the_program_and_tells_what_was_left_out() -> None:
     if "from" in evidence:
         assert trace.info.start_ns <= evidence["from"] < evidence["to"] <= trace.info.end_ns
     assert told.to_json()["lost_to_others_ns"] == round(told.lost_ns) > 0
-    assert "Other programs use this machine's cores, which adds" in told_text(trace)
+    assert "Other programs use this machine's cores, which adds" in answer_text(trace)
 
 
 def test_work_that_grows_is_no_disturbance() -> None:
@@ -185,4 +185,4 @@ def test_a_program_that_nobody_disturbs_stays_as_it_is(trace: Trace) -> None:
     found = undisturbed(trace)
     assert found.trace is trace and found.lost_ns == 0
     assert found.recorded_ns(12_345) == 12_345
-    assert "Other programs" not in told_text(trace)
+    assert "Other programs" not in answer_text(trace)

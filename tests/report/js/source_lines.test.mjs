@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { found, Lines, textLines } from "stepscope/source/lines.js";
+import { Lines, linesWith, textLines } from "stepscope/source/lines.js";
 
 const COLUMNS = {
   file: [0, 0, 1],
@@ -53,6 +53,6 @@ test("a text has the lines that Python counts", () => {
 });
 
 test("a search finds lines in any case", () => {
-  assert.deepEqual(found(["Linear", "x", "a.linear()"], "LINEAR"), [1, 3]);
-  assert.deepEqual(found(["a"], ""), []);
+  assert.deepEqual(linesWith(["Linear", "x", "a.linear()"], "LINEAR"), [1, 3]);
+  assert.deepEqual(linesWith(["a"], ""), []);
 });

@@ -1,4 +1,4 @@
-"""Flows that tie each forward operator to the backward function it gave rise to."""
+"""Flows from each forward operator to its backward function."""
 
 from __future__ import annotations
 

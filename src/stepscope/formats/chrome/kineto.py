@@ -1,4 +1,4 @@
-"""What torch.profiler writes into its JSON beyond the events, derived for our own recordings."""
+"""The parts of torch.profiler's JSON besides the events, derived for our own recordings."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
     header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": list(info.devices)}
     if info.rank is not None:
         header["distributedInfo"] = {"rank": info.rank, "world_size": info.world_size}
-    if isinstance(told := info.user.get("distributedInfo"), dict):  # torch's own description
-        header["distributedInfo"] = told
+    if isinstance(distributed := info.user.get("distributedInfo"), dict):  # torch's own description
+        header["distributedInfo"] = distributed
     header |= {
         "trace_id": str(info.user.get("trace_id", _trace_id(info))),
         "host_name": info.host,
@@ -124,13 +124,13 @@ def without_span(captured: Captured) -> Captured:
     count = len(tracks)
     while count and tracks[count - 1].pid in SPAN_PROCESSES:
         count -= 1
-    known = strings.ids_of({SPAN_CATEGORY, *SPAN_MARKS})
-    if count == len(tracks) or SPAN_CATEGORY not in known:
+    ids = strings.ids_of({SPAN_CATEGORY, *SPAN_MARKS})
+    if count == len(tracks) or SPAN_CATEGORY not in ids:
         return captured
     slices, marks = captured.slices, captured.marks
-    kept = np.flatnonzero(slices.category != known[SPAN_CATEGORY])
-    told = np.flatnonzero(~np.isin(marks.name, [known[m] for m in SPAN_MARKS if m in known]))
-    slices, marks = slices.take(kept), marks.take(told)
+    rows = np.flatnonzero(slices.category != ids[SPAN_CATEGORY])
+    mark_rows = np.flatnonzero(~np.isin(marks.name, [ids[m] for m in SPAN_MARKS if m in ids]))
+    slices, marks = slices.take(rows), marks.take(mark_rows)
     # An edited file may have other events on those tracks.
     used = max((int(table.track.max()) + 1 for table in (slices, marks) if len(table)), default=0)
     return replace(captured, slices=slices, marks=marks, tracks=tracks[: max(count, used)])
@@ -138,9 +138,9 @@ def without_span(captured: Captured) -> Captured:
 
 def derived_args(trace: Trace, add_text: AddText) -> Args:
     """Return the slices' arguments with those that torch.profiler adds to every event."""
-    kept = trace.slices.args
-    derived = {key: column for key, column in _columns(trace) if key not in kept.integers}
-    return Args({**derived, **kept.integers}, _with_stacks(trace, add_text))
+    args = trace.slices.args
+    derived = {key: column for key, column in _columns(trace) if key not in args.integers}
+    return Args({**derived, **args.integers}, _with_stacks(trace, add_text))
 
 
 def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:

@@ -253,8 +253,8 @@ def _producer(user: Mapping[str, Any]) -> str:
         return "stepscope, exported"
     if "schemaVersion" in user:
         return "torch.profiler"
-    told = user.get("metadata")
-    if isinstance(told, dict) and "highres-ticks" in told:
+    metadata = user.get("metadata")
+    if isinstance(metadata, dict) and "highres-ticks" in metadata:
         return "XLA"
     return "chrome"
 

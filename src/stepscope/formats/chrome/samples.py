@@ -1,7 +1,7 @@
 """Sampled stacks in Chrome JSON: its sections ``stackFrames`` and ``samples``.
 
-A sample's weight is the µs that it stands for, its name the state of the thread: ``python``,
-``native``, ``gil``, ``ready``, or ``blocked: sleep``. From files of our own, they are read back.
+A sample's weight is its duration in µs, its name the state of the thread: ``python``, ``native``,
+``gil``, ``ready``, or ``blocked: sleep``. They are read back only from files of our own.
 """
 
 from __future__ import annotations
@@ -91,22 +91,22 @@ def read_sections(
     track_of = {(track.pid, track.tid): i for i, track in enumerate(tracks)}
     rows = []
     entries = sections.get(SAMPLES)
-    for each in entries if isinstance(entries, list) else ():
+    for entry in entries if isinstance(entries, list) else ():
         try:
-            state, wait = _STATES[each["name"]]
-            track = track_of[str(each["pid"]), str(each["tid"])]
-            time_ns, duration_ns = round(each["ts"] * 1e3), round(each["weight"] * 1e3)
-            row = (time_ns, duration_ns, track, row_of[each["sf"]], state, wait)
+            state, wait = _STATES[entry["name"]]
+            track = track_of[str(entry["pid"]), str(entry["tid"])]
+            time_ns, duration_ns = round(entry["ts"] * 1e3), round(entry["weight"] * 1e3)
+            row = (time_ns, duration_ns, track, row_of[entry["sf"]], state, wait)
         except (KeyError, TypeError, ValueError, OverflowError):
             continue
         if duration_ns >= 0 and -LATEST_NS <= time_ns <= LATEST_NS - duration_ns:
             rows.append(row)
     columns = np.array(rows, np.int64).reshape(-1, 6).T
     names = ("time_ns", "duration_ns", "track", "stack", "state", "wait")
-    known = Samples.columns()
+    column_names = Samples.columns()
     return Samples.of(
         **{
-            name: values.astype(known[name].dtype)
+            name: values.astype(column_names[name].dtype)
             for name, values in zip(names, columns, strict=True)
         }
     ), stacks

@@ -1,8 +1,8 @@
-"""Chrome / Kineto JSON: what chrome://tracing, Perfetto, HTA, TraceLens and TensorBoard read.
+"""Chrome
+Kineto JSON, which chrome://tracing, Perfetto, HTA, TraceLens and TensorBoard read.
 
-The native writer formats the events; this module says what they hold. A recording of ours gets the
-arguments and flows that torch.profiler writes. A foreign trace is written with exactly what was
-read: nothing is derived that was not there.
+The native writer formats the events; this module provides their contents. A recording of ours gets
+the arguments and flows of torch.profiler. A foreign trace is written exactly as it was read.
 """
 
 from __future__ import annotations

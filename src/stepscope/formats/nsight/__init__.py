@@ -1,1 +1,1 @@
-"""NVIDIA's files: what Nsight Systems exports as SQLite, and Nsight Compute as CSV."""
+"""NVIDIA's files: the SQLite export of Nsight Systems, and the CSV of Nsight Compute."""

@@ -1,7 +1,7 @@
-"""Nsight Compute's CSV: ``ncu --csv``, a metric a line, or ``--page raw``, a kernel a line.
+"""Nsight Compute's CSV: ``ncu --csv``, a metric per line, or ``--page raw``, a kernel per line.
 
-The tool runs kernels one at a time and tells how long each took, not when: here they stand one
-after the other, in the order of their numbers. All metrics are arguments of the kernel.
+The tool runs kernels one at a time and reports durations but no times: here they follow each other
+in the order of their numbers. All metrics are arguments of the kernel.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _LONGEST_S = 1e9 * 86_400  # a day, too long for one kernel
 class _Kernel:
     """A launch: its place, and its metrics with their units."""
 
-    def __init__(self, told: dict[str, str]) -> None:
-        self.told = told
+    def __init__(self, row: dict[str, str]) -> None:
+        self.row = row
         self.metrics: dict[str, tuple[str, str]] = {}
 
     def duration_ns(self) -> int:
@@ -57,20 +57,20 @@ class _Kernel:
         return 0
 
     def shape(self) -> dict[str, list[int]]:
-        grid, block = (_sizes(self.told.get(f"{what} Size", "")) for what in ("Grid", "Block"))
+        grid, block = (_sizes(self.row.get(f"{what} Size", "")) for what in ("Grid", "Block"))
         return {"grid": grid, "block": block} if grid and block else {}
 
     def integer(self, column: str) -> int:
-        found = re.search(r"-?\d{1,9}", self.told.get(column, ""))
-        return int(found[0]) if found else 0
+        match = re.search(r"-?\d{1,9}", self.row.get(column, ""))
+        return int(match[0]) if match else 0
 
     def arguments(self) -> dict[str, str | float]:
-        found: dict[str, str | float] = {}
+        arguments: dict[str, str | float] = {}
         for name, (value, unit) in self.metrics.items():
             number = _number(value)
             key = f"{name} [{unit}]" if unit else name
-            found[key] = value if number is None else number
-        return found
+            arguments[key] = value if number is None else number
+        return arguments
 
 
 def is_ncu(head: bytes) -> bool:
@@ -93,13 +93,13 @@ def read_ncu(path: Path, progress: Progress | None = None) -> Trace:
     rest = [gathered.fragment({**kernel.shape(), **kernel.arguments()}) for kernel in kernels]
     gathered.add_slices(
         "kernel",
-        gathered.texts(kernel.told.get("Kernel Name", "") for kernel in kernels),
+        gathered.texts(kernel.row.get("Kernel Name", "") for kernel in kernels),
         (end - duration, end),
         np.array(tracks, np.uint32),
         integers={"device": device, "stream": stream},
         rest=np.array(rest, np.uint32),
     )
-    first = kernels[0].told
+    first = kernels[0].row
     return gathered.trace(TraceInfo(PRODUCER, host=first.get("Host Name", "")))
 
 
@@ -118,10 +118,10 @@ def _text_of(path: Path, progress: Progress | None) -> str:
 
 
 def _kernels(path: Path, text: str) -> Sequence[_Kernel]:
-    found: dict[str, _Kernel] = {}
+    kernels: dict[str, _Kernel] = {}
     try:
         for row in _rows(text):
-            kernel = found.setdefault(row.get("ID", ""), _Kernel(row))
+            kernel = kernels.setdefault(row.get("ID", ""), _Kernel(row))
             if "Metric Name" in row:
                 kernel.metrics[row["Metric Name"]] = row.get("Metric Value", ""), row["Metric Unit"]
             else:
@@ -131,10 +131,10 @@ def _kernels(path: Path, text: str) -> Sequence[_Kernel]:
                         kernel.metrics[base] = value, unit
     except csv.Error as error:
         raise TraceReadError(path, f"is a damaged CSV file: {error}") from None
-    if not found:
+    if not kernels:
         way_out = "print one with ncu --csv --import REPORT"
         raise TraceReadError(path, "is a table of Nsight Compute without a kernel", way_out)
-    return list(found.values())
+    return list(kernels.values())
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
@@ -168,5 +168,5 @@ def _number(text: str) -> float | None:
 
 
 def _sizes(text: str) -> list[int]:
-    found = [int(each) for each in re.findall(r"\d{1,10}", text)]
-    return found if len(found) == 3 else []
+    sizes = [int(size) for size in re.findall(r"\d{1,10}", text)]
+    return sizes if len(sizes) == 3 else []

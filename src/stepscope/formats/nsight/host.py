@@ -1,4 +1,4 @@
-"""What an Nsight Systems export tells of threads: calls of CUDA and others, NVTX, names."""
+"""Threads in an Nsight Systems export: calls of CUDA and other libraries, NVTX, names."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def captured_nodes(file: SqliteFile, nodes: Int64) -> Int64:
             pairs = file.integers(table, ("graphNodeId", "originalGraphNodeId"))
             copied |= {a: b for a, b in pairs.T.tolist() if a > 0 and b > 0 and a != b}
     distinct, which = np.unique(nodes, return_inverse=True)
-    found = []
+    nodes_there = []
     for node in distinct.tolist():
         at = node
         for _ in range(_MOST_COPIES):
             if at not in copied:
                 break
             at = copied[at]
-        found.append(at if at > 0 else ABSENT)
-    return np.array(found, np.int64)[which] if found else nodes
+        nodes_there.append(at if at > 0 else ABSENT)
+    return np.array(nodes_there, np.int64)[which] if nodes_there else nodes
 
 
 def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
@@ -90,9 +90,9 @@ def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
         return
     columns = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
     start, end, kind, thread, end_thread, text, domain = file.integers(table, columns)
-    own = [told[0] for _, told in file.told(table, "start", ("text",))]
-    said = _Said(gathered, names, text, own)
-    name = said.name
+    own = [texts[0] for _, texts in file.keyed_texts(table, "start", ("text",))]
+    range_texts = _RangeTexts(gathered, names, text, own)
+    name = range_texts.name
     for imported, plain in _IMPORTED.items():
         kind = np.where(kind == imported, plain, kind)
     tracks = _tracks(gathered, thread)
@@ -109,16 +109,16 @@ def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
     moved = (kind == _STARTED) | ((end_thread != ABSENT) & (end_thread != thread))
     flags = np.where(is_open, SliceFlags.UNFINISHED, 0) | np.where(moved, SliceFlags.ASYNC, 0)
     for category, rows in (
-        ("cpu_op", is_range & said.is_operator),
-        ("user_annotation", is_range & ~said.is_operator),
+        ("cpu_op", is_range & range_texts.is_operator),
+        ("user_annotation", is_range & ~range_texts.is_operator),
     ):
         gathered.add_slices(
             category,
             name[rows],
             (start[rows], end[rows]),
             tracks[rows],
-            integers={"domain": domains[rows], SEQUENCE_NUMBER: said.sequence[rows]},
-            rest=said.rest[rows],
+            integers={"domain": domains[rows], SEQUENCE_NUMBER: range_texts.sequence[rows]},
+            rest=range_texts.rest[rows],
             flags=flags[rows].astype(np.uint8),
         )
 
@@ -129,7 +129,7 @@ def name_tracks(file: SqliteFile, gathered: Gathered, names: Names) -> None:
     for _, thread, name in sorted(named):  # the last, of the highest priority, stays
         if thread != ABSENT:
             gathered.name_thread(process_of(thread), thread_of(thread), names.text(name))
-    for process, (name,) in file.told("PROCESSES", "globalPid", ("name",)):
+    for process, (name,) in file.keyed_texts("PROCESSES", "globalPid", ("name",)):
         if process != ABSENT:
             gathered.name_process(process_of(process), name.rpartition("/")[2])
 
@@ -138,7 +138,7 @@ def _latest(times: Int64) -> int:
     return int(times.max(initial=0))
 
 
-class _Said:
+class _RangeTexts:
     """The texts of ranges, registered by number or written out.
 
     PyTorch's ``emit_nvtx`` writes an operator's details into the name, so that hardly two are
@@ -147,13 +147,13 @@ class _Said:
 
     def __init__(self, gathered: Gathered, names: Names, numbers: Int64, own: list[str]) -> None:
         plain = own if len(own) == len(numbers) else [""] * len(numbers)
-        known: dict[str, tuple[int, bool, int, int]] = {}
+        cache: dict[str, tuple[int, bool, int, int]] = {}
         rows = []
         for text, number in zip(plain, numbers.tolist(), strict=True):
-            told = text or names.text(number)
-            if told not in known:
-                known[told] = _taken_apart(gathered, told)
-            rows.append(known[told])
+            range_text = text or names.text(number)
+            if range_text not in cache:
+                cache[range_text] = _taken_apart(gathered, range_text)
+            rows.append(cache[range_text])
         columns = np.array(rows, np.int64).reshape(-1, 4).T
         self.name = columns[0].astype(np.uint32)
         self.is_operator = columns[1].astype(np.bool_)
@@ -163,24 +163,24 @@ class _Said:
 
 def _taken_apart(gathered: Gathered, text: str) -> tuple[int, bool, int, int]:
     """Return the name, whether it is an operator, its sequence number, and other arguments."""
-    found = _OPERATOR.match(text) if ", " in text and len(text) < _LONGEST_OPERATOR else None
-    if found is None or (found["seq"] is None and found["op"] is None and found["sizes"] is None):
+    match = _OPERATOR.match(text) if ", " in text and len(text) < _LONGEST_OPERATOR else None
+    if match is None or (match["seq"] is None and match["op"] is None and match["sizes"] is None):
         return gathered.text(plain_call(text)), False, ABSENT, 0
-    sequence = int(found["seq"]) if found["seq"] is not None else ABSENT
+    sequence = int(match["seq"]) if match["seq"] is not None else ABSENT
     try:
-        sizes = json.loads(found["sizes"]) if found["sizes"] else None
+        sizes = json.loads(match["sizes"]) if match["sizes"] else None
     except ValueError:
         sizes = None
     rest = gathered.fragment({INPUT_DIMS: sizes}) if isinstance(sizes, list) else 0
-    return gathered.text(found["name"]), True, sequence, rest
+    return gathered.text(match["name"]), True, sequence, rest
 
 
 def _tracks(gathered: Gathered, threads: Int64) -> UInt32:
     distinct, which = np.unique(threads, return_inverse=True)
     tracks = [
         gathered.track(
-            Track("", "") if each == ABSENT else Track(process_of(each), thread_of(each))
+            Track("", "") if thread == ABSENT else Track(process_of(thread), thread_of(thread))
         )
-        for each in distinct.tolist()
+        for thread in distinct.tolist()
     ]
     return np.array(tracks, np.uint32)[which] if tracks else np.zeros(0, np.uint32)

@@ -1,4 +1,4 @@
-"""Names, tracks and shapes of an Nsight Systems export, as Kineto calls them."""
+"""Names, tracks and shapes of an Nsight Systems export, under Kineto's names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Names:
         """Return numbers that are unique in the file: each process has its own count."""
         distinct, which = np.unique(global_ids >> 24, return_inverse=True)
         places = [
-            self._processes.setdefault(each, len(self._processes)) for each in distinct.tolist()
+            self._processes.setdefault(pair, len(self._processes)) for pair in distinct.tolist()
         ]
         offset = np.array(places, np.int64)[which] * _A_PROCESS if places else global_ids
         is_known = (correlation > 0) & (correlation < _A_PROCESS)
@@ -36,7 +36,7 @@ class Names:
 
     def ids(self, numbers: Int64, default: str) -> UInt32:
         """Return string ids of texts by number; ``default`` stands for missing ones."""
-        return self._gathered.named(numbers, lambda each: plain_call(self.text(each, default)))
+        return self._gathered.named(numbers, lambda number: plain_call(self.text(number, default)))
 
 
 def process_of(global_id: int) -> str:

@@ -1,7 +1,7 @@
 """Nsight Systems' SQLite export: ``nsys export --type sqlite``, or the file beside a report.
 
-Tables are created only where there is something for them, and columns differ between versions: what
-is missing is missing. A global id is ``pid << 24 | tid``, with the machine in the bits above.
+Empty tables are not created, and columns differ between versions: every part is optional. A global
+id is ``pid << 24 | tid``, with the machine in the bits above.
 """
 
 from __future__ import annotations
@@ -73,20 +73,24 @@ def _add_kernels(file: SqliteFile, gathered: Gathered, names: Names) -> None:
     if not file.has(table, "start", "end"):
         return
     text = next(
-        (each for each in ("demangledName", "shortName", "mangledName") if file.has(table, each)),
+        (
+            column
+            for column in ("demangledName", "shortName", "mangledName")
+            if file.has(table, column)
+        ),
         "demangledName",
     )
     columns = ("start", "end", text, *_OF_WORK, *_OF_KERNELS)
-    found = dict(zip(columns, file.integers(table, columns), strict=True))
-    static, dynamic = found["staticSharedMemory"], found["dynamicSharedMemory"]
+    values = dict(zip(columns, file.integers(table, columns), strict=True))
+    static, dynamic = values["staticSharedMemory"], values["dynamicSharedMemory"]
     shared = np.where(static == ABSENT, 0, static) + np.where(dynamic == ABSENT, 0, dynamic)
     more = {
-        "registers per thread": found["registersPerThread"],
+        "registers per thread": values["registersPerThread"],
         "shared memory": np.where((static == ABSENT) & (dynamic == ABSENT), ABSENT, shared),
     }
-    shapes = shapes_of(gathered, np.stack([found[name] for name in _OF_KERNELS[3:]]))
-    name = names.ids(found[text], "kernel")
-    _add_work(_Target(file, gathered, names), "kernel", name, found, more, shapes)
+    shapes = shapes_of(gathered, np.stack([values[name] for name in _OF_KERNELS[3:]]))
+    name = names.ids(values[text], "kernel")
+    _add_work(_Target(file, gathered, names), "kernel", name, values, more, shapes)
 
 
 def _add_copies(file: SqliteFile, gathered: Gathered, names: Names) -> None:
@@ -94,12 +98,14 @@ def _add_copies(file: SqliteFile, gathered: Gathered, names: Names) -> None:
     if not file.has(table, "start", "end"):
         return
     columns = ("start", "end", *_OF_WORK, "bytes", "copyKind", "srcKind", "dstKind")
-    found = dict(zip(columns, file.integers(table, columns), strict=True))
-    keys = np.stack([found[name] for name in columns[-3:]])
+    values = dict(zip(columns, file.integers(table, columns), strict=True))
+    keys = np.stack([values[name] for name in columns[-3:]])
     distinct, which = np.unique(keys, axis=1, return_inverse=True)
     ids = gathered.texts(_copy_name(*key) for key in distinct.T.tolist())
     name = ids[which.reshape(-1)]
-    _add_work(_Target(file, gathered, names), "gpu_memcpy", name, found, {"bytes": found["bytes"]})
+    _add_work(
+        _Target(file, gathered, names), "gpu_memcpy", name, values, {"bytes": values["bytes"]}
+    )
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
@@ -145,10 +151,10 @@ def _add_kind(file: SqliteFile, gathered: Gathered, names: Names, kind: _Kind) -
     if not file.has(table, "start", "end"):
         return
     columns = ("start", "end", *_OF_WORK, kind.column, *kind.integers.values())
-    found = dict(zip(columns, file.integers(table, columns), strict=True))
-    name = gathered.named(found[kind.column], kind.name)
-    more = {key: found[column] for key, column in kind.integers.items()}
-    _add_work(_Target(file, gathered, names), kind.category, name, found, more)
+    values = dict(zip(columns, file.integers(table, columns), strict=True))
+    name = gathered.named(values[kind.column], kind.name)
+    more = {key: values[column] for key, column in kind.integers.items()}
+    _add_work(_Target(file, gathered, names), kind.category, name, values, more)
 
 
 class _Target(NamedTuple):
@@ -163,15 +169,15 @@ def _add_work(  # noqa: PLR0917 - the columns of a slice
     target: _Target,
     category: str,
     name: UInt32,
-    found: Mapping[str, Int64],
+    values: Mapping[str, Int64],
     more: Mapping[str, Int64],
     rest: UInt32 | None = None,
 ) -> None:
     """Add work on streams, with a track for each stream of a process."""
     file, gathered, names = target
-    device = np.where(found["deviceId"] == ABSENT, 0, found["deviceId"])
-    stream = found["streamId"]
-    process = found["globalPid"]
+    device = np.where(values["deviceId"] == ABSENT, 0, values["deviceId"])
+    stream = values["streamId"]
+    process = values["globalPid"]
     keys, which = np.unique(np.stack([device, stream, process]), axis=1, return_inverse=True)
     alone = len(np.unique(process)) <= 1
     tracks = [
@@ -180,19 +186,19 @@ def _add_work(  # noqa: PLR0917 - the columns of a slice
     ]
     integers = {
         "device": device,
-        "context": found["contextId"],
+        "context": values["contextId"],
         "stream": stream,
-        "correlation": found["correlationId"],
-        "graph node id": np.where(found["graphNodeId"] > 0, found["graphNodeId"], ABSENT),
-        CAPTURED_NODE: captured_nodes(file, found["graphNodeId"]),
+        "correlation": values["correlationId"],
+        "graph node id": np.where(values["graphNodeId"] > 0, values["graphNodeId"], ABSENT),
+        CAPTURED_NODE: captured_nodes(file, values["graphNodeId"]),
         **more,
     }
     gathered.add_slices(
         category,
         name,
-        (found["start"], found["end"]),
+        (values["start"], values["end"]),
         np.array(tracks, np.uint32)[which.reshape(-1)],
-        correlation=names.correlations(process, found["correlationId"]),
+        correlation=names.correlations(process, values["correlationId"]),
         integers=integers,
         rest=rest,
     )
@@ -200,13 +206,15 @@ def _add_work(  # noqa: PLR0917 - the columns of a slice
 
 def _info(file: SqliteFile) -> TraceInfo:
     system: dict[str, str] = {}
-    for _, (name, value) in file.told("TARGET_INFO_SYSTEM_ENV", "nameEnum", ("name", "value")):
+    for _, (name, value) in file.keyed_texts(
+        "TARGET_INFO_SYSTEM_ENV", "nameEnum", ("name", "value")
+    ):
         system.setdefault(name, value)
-    told: dict[str, Any] = {}
+    user: dict[str, Any] = {}
     for table in ("META_DATA_CAPTURE", "META_DATA_EXPORT"):
-        for _, (name, value) in file.told(table, "id", ("name", "value")):
-            if len(told) < 200:
-                told[name] = value
+        for _, (name, value) in file.keyed_texts(table, "id", ("name", "value")):
+            if len(user) < 200:
+                user[name] = value
     began = file.integers("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))[0]
     offset = int(began[0]) if len(began) and abs(int(began[0])) <= LATEST_NS else 0
     return TraceInfo(
@@ -214,20 +222,20 @@ def _info(file: SqliteFile) -> TraceInfo:
         wall_offset_ns=offset,
         host=next((value for name, value in system.items() if name.lower() == "hostname"), ""),
         devices=_devices(file),
-        user={"Nsight Systems": told} if told else {},
+        user={"Nsight Systems": user} if user else {},
     )
 
 
 def _devices(file: SqliteFile) -> list[dict[str, Any]]:
     columns = ("id", "totalMemory", "smCount", "computeMajor", "computeMinor", "memoryBandwidth")
     numbers = file.integers("TARGET_INFO_GPU", columns).T.tolist()
-    names = [told[0] for _, told in file.told("TARGET_INFO_GPU", "id", ("name",))]
+    names = [texts[0] for _, texts in file.keyed_texts("TARGET_INFO_GPU", "id", ("name",))]
     pairs = file.integers("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId"))
     number_of = dict(zip(pairs[0].tolist(), pairs[1].tolist(), strict=True))
     keys = ("totalGlobalMem", "numSms", "computeMajor", "computeMinor", "memoryBandwidth")
-    found = []
+    devices = []
     for name, (gpu, *values) in zip(names, numbers, strict=False):
         described: dict[str, Any] = {"id": number_of.get(gpu, gpu), "name": name}
         described |= {k: v for k, v in zip(keys, values, strict=True) if v != ABSENT}
-        found.append(described)
-    return found
+        devices.append(described)
+    return devices

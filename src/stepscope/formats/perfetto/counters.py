@@ -1,4 +1,4 @@
-"""Numbers over time as Perfetto's counters: memory, queues, and those that a file told of."""
+"""Numbers over time as Perfetto's counters: memory, queues, and counters of a foreign file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def counters(trace: Trace) -> Iterator[Counter]:
     """Yield all numbers over time in a trace."""
     yield from _memory(trace)
     yield from _queues(trace)
-    yield from _told(trace)
+    yield from _recorded(trace)
 
 
 def _memory(trace: Trace) -> Iterator[Counter]:
@@ -42,8 +42,8 @@ def _memory(trace: Trace) -> Iterator[Counter]:
     processes = {pid: i for i, pid in enumerate(dict.fromkeys(t.pid for t in trace.tracks))}
     process_of = np.array([processes[track.pid] for track in trace.tracks], np.int64)
     key = process_of[memory.track] << 32 | memory.device
-    for each in np.unique(key):
-        rows = np.flatnonzero(key == each)
+    for group in np.unique(key):
+        rows = np.flatnonzero(key == group)
         device = trace.strings[int(memory.device[rows[0]])]
         track, time_ns = int(memory.track[rows[0]]), memory.time_ns[rows]
         yield Counter(f"memory in use, {device}", track, time_ns, memory.allocated[rows], True)
@@ -64,40 +64,40 @@ def _queues(trace: Trace) -> Iterator[Counter]:
             yield Counter("work in the queue", track, queue.time_ns, length, is_derived=True)
 
 
-def _told(trace: Trace) -> Iterator[Counter]:
+def _recorded(trace: Trace) -> Iterator[Counter]:
     """Yield the counters of a file: one per track, name and numeric key."""
     marks = trace.marks
     rows = np.flatnonzero(marks.phase == COUNTER_PHASE)
     if not len(rows):
         return
     some = marks.take(rows[np.argsort(marks.time_ns[rows], kind="stable")])
-    columns = {key: (each.rows, each.values) for key, each in some.args.integers.items()}
-    for key, found in _others(trace, some.args.rest).items():
+    columns = {key: (column.rows, column.values) for key, column in some.args.integers.items()}
+    for key, fractions in _others(trace, some.args.rest).items():
         own = columns.get(key)
-        at = found[0] if own is None else np.concatenate((own[0], found[0]))
-        values = found[1] if own is None else np.concatenate((own[1], found[1]))
+        at = fractions[0] if own is None else np.concatenate((own[0], fractions[0]))
+        values = fractions[1] if own is None else np.concatenate((own[1], fractions[1]))
         order = np.argsort(at, kind="stable")
         columns[key] = at[order], values[order]
     for key, (at, values) in columns.items():
         group = some.track[at].astype(np.int64) << 32 | some.name[at]
-        for each in np.unique(group):
-            mine = np.flatnonzero(group == each)
-            name = trace.strings[int(each & 0xFFFFFFFF)]
+        for series in np.unique(group):
+            mine = np.flatnonzero(group == series)
+            name = trace.strings[int(series & 0xFFFFFFFF)]
             title = name if key in {_VALUE, name} or len(columns) == 1 else f"{name} {key}"
-            yield Counter(title, int(each >> 32), some.time_ns[at[mine]], values[mine])
+            yield Counter(title, int(series >> 32), some.time_ns[at[mine]], values[mine])
 
 
 def _others(trace: Trace, rest: Any) -> dict[str, tuple[Any, Any]]:
     """Return the non-integer numbers by key: rows and values."""
-    found: dict[str, tuple[list[Any], list[float]]] = {}
+    numbers: dict[str, tuple[list[Any], list[float]]] = {}
     for fragment in np.unique(rest).tolist():
         rows = np.flatnonzero(rest == fragment)
         for key, value in pairs_of(trace.strings[fragment]).items():
             if type(value) is float:
-                at, values = found.setdefault(key, ([], []))
+                at, values = numbers.setdefault(key, ([], []))
                 at.append(rows)
                 values.extend([value] * len(rows))
     return {
         key: (np.concatenate(at), np.array(values, np.float64))
-        for key, (at, values) in found.items()
+        for key, (at, values) in numbers.items()
     }

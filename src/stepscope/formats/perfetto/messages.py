@@ -1,7 +1,7 @@
-"""The few Perfetto messages that are made in Python: tracks, clocks, and what only we read.
+"""The few Perfetto messages that are made in Python: tracks, clocks, and our private data.
 
-The numbers of the fields are those of Perfetto's protos/perfetto/trace/*.proto; the messages that
-every event needs are made in ``native/perfetto``.
+The field numbers are those of Perfetto's protos/perfetto/trace/*.proto; ``native/perfetto`` makes
+the messages of events.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def clocks(now_ns: int, wall_offset_ns: int) -> bytes:
     return packet([(_CLOCK_SNAPSHOT, snapshot), (_FLAGS, _STATE_CLEARED)])
 
 
-def own(told: dict[str, Any]) -> bytes:
+def own(content: dict[str, Any]) -> bytes:
     """Store what Perfetto has no field for."""
-    return packet([(_OWN, json.dumps(told, default=str))])
+    return packet([(_OWN, json.dumps(content, default=str))])
 
 
 def process(uuid: int, pid: int, name: str, label: str, order: int | None) -> bytes:

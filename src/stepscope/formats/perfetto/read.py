@@ -1,7 +1,7 @@
 """Reads Perfetto's traces: track events of any program, and files of our own.
 
-The kernel's scheduling (ftrace), heap profiles and the like are not read; ``info.anomalies`` counts
-their packets.
+Kernel scheduling (ftrace), heap profiles and the like are not read; ``info.anomalies`` counts their
+packets.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def is_perfetto(head: bytes) -> bool:
     if head[:1] != b"\x0a":
         return False
     length, at = _varint(head, 1)
-    end, found = at + length, 0
-    while at < min(end, len(head)) and found < _HEAD_FIELDS:
+    end, field_number = at + length, 0
+    while at < min(end, len(head)) and field_number < _HEAD_FIELDS:
         key, at = _varint(head, at)
         number, wire = key >> 3, key & 7
         if wire == 0 and number in _NUMBERS:
@@ -60,8 +60,8 @@ def is_perfetto(head: bytes) -> bool:
                 return False
         else:
             return False
-        found += 1
-    return found > 0
+        field_number += 1
+    return field_number > 0
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -96,17 +96,17 @@ def read_perfetto(path: str | Path, progress: Progress | None = None) -> Trace:
 
 
 def _inflater(path: Path) -> Callable[[bytes], bytes]:
-    left = _INFLATED_BYTES
+    budget = _INFLATED_BYTES
 
     def inflate(packed: bytes) -> bytes:
-        nonlocal left
+        nonlocal budget
         member = zlib.decompressobj()
         try:
-            plain = member.decompress(packed, left + 1)
+            plain = member.decompress(packed, budget + 1)
         except zlib.error:
             return b"\xff"  # counted as malformed
-        left -= len(plain)
-        if left < 0:
+        budget -= len(plain)
+        if budget < 0:
             limit = size_text(_INFLATED_BYTES)
             raise TraceReadError(path, f"holds compressed packets of more than {limit}, the limit")
         return plain
@@ -137,7 +137,7 @@ def _check(path: Path, columns: Columns, damage: str) -> None:
     raise TraceReadError(path, reason, _NOT_A_TRACE)
 
 
-class _Told(NamedTuple):
+class _TrackDescriptor(NamedTuple):
     """A track as its descriptor describes it."""
 
     uuid: int
@@ -149,14 +149,16 @@ class _Told(NamedTuple):
 
 
 def _trace(columns: Columns) -> Trace:
-    told = [_Told(*each) for each in columns["tracks"]]
+    descriptions = [_TrackDescriptor(*fields) for fields in columns["tracks"]]
     own = _own(columns["own"])
     slices, marks = slices_of(columns["slices"]), marks_of(columns["marks"])
     if own:  # drop what is computed from the rest
-        derived = [at for at, each in enumerate(told) if each.uuid in own["derived"]]
+        derived = [at for at, track in enumerate(descriptions) if track.uuid in own["derived"]]
         marks = marks.take(~np.isin(marks.track, derived))
     used = np.unique(np.concatenate((slices.track, marks.track)))
-    tracks, track_of = _own_tracks(own, told, used) if own else _tracks(told, columns, used)
+    tracks, track_of = (
+        _own_tracks(own, descriptions, used) if own else _tracks(descriptions, columns, used)
+    )
     shift_ns = -own["shift_ns"] if own else 0
     slices = replace(slices, track=track_of[slices.track], start_ns=slices.start_ns + shift_ns)
     marks = replace(marks, track=track_of[marks.track], time_ns=marks.time_ns + shift_ns)
@@ -181,13 +183,13 @@ def _trace(columns: Columns) -> Trace:
 def _own(text: str) -> dict[str, Any] | None:
     """Return the private data of a file of ours; None if it is unusable."""
     try:
-        told = valid_value(json.loads(text)) if text else None
-        if not isinstance(told, dict):
+        content = valid_value(json.loads(text)) if text else None
+        if not isinstance(content, dict):
             return None
-        info, shift_ns = info_of(told["info"]), told["shift_ns"]
-        tracks = [_own_track(each) for each in told["tracks"]]
-        uuids = [int(each) for each in told["uuids"]]
-        derived = {int(each) for each in told["derived"]}
+        info, shift_ns = info_of(content["info"]), content["shift_ns"]
+        tracks = [_own_track(entry) for entry in content["tracks"]]
+        uuids = [int(entry) for entry in content["uuids"]]
+        derived = {int(entry) for entry in content["derived"]}
     except (ValueError, KeyError, TypeError, RecursionError, InfoDamage):
         return None
     fits = type(shift_ns) is int and 0 <= shift_ns <= LATEST_NS and len(uuids) == len(tracks)
@@ -197,31 +199,31 @@ def _own(text: str) -> dict[str, Any] | None:
     return read | {"tracks": tracks, "uuids": uuids, "derived": derived}
 
 
-def _own_track(told: Mapping[str, Any]) -> Track:
-    track = Track(**told)
-    for each in fields_of(Track):
-        value = getattr(track, each.name)
-        is_text = each.name.endswith(("id", "name", "label")) and each.name != "logical_id"
+def _own_track(content: Mapping[str, Any]) -> Track:
+    track = Track(**content)
+    for field in fields_of(Track):
+        value = getattr(track, field.name)
+        is_text = field.name.endswith(("id", "name", "label")) and field.name != "logical_id"
         is_number = type(value) is int and abs(value) < 1 << 63
-        may_be_absent = each.name.endswith("sort") and value is None
+        may_be_absent = field.name.endswith("sort") and value is None
         if not (isinstance(value, str) if is_text else is_number or may_be_absent):
-            raise ValueError(f"{each.name} of a track is {value!r}")
+            raise ValueError(f"{field.name} of a track is {value!r}")
     return track
 
 
 def _own_tracks(
-    own: Mapping[str, Any], told: Sequence[_Told], used: UInt32
+    own: Mapping[str, Any], descriptions: Sequence[_TrackDescriptor], used: UInt32
 ) -> tuple[list[Track], UInt32]:
     """Return our tracks, and which of them each track of the file belongs to."""
     tracks: list[Track] = list(own["tracks"])
-    known = {uuid: at for at, uuid in enumerate(own["uuids"])}
+    row_of = {uuid: at for at, uuid in enumerate(own["uuids"])}
     others: dict[str, int] = {}
-    numbers = np.zeros(len(told), np.uint32)
+    numbers = np.zeros(len(descriptions), np.uint32)
     for place in used.tolist():
-        each = told[place]
-        at = known.get(each.uuid, known.get(each.parent))
+        description = descriptions[place]
+        at = row_of.get(description.uuid, row_of.get(description.parent))
         if at is None:  # a process counter, or a track added by another tool
-            title = each.name or str(each.uuid)
+            title = description.name or str(description.uuid)
             at = others.setdefault(title, len(tracks))
             if at == len(tracks):
                 tracks.append(Track("", title, thread_name=title))
@@ -229,16 +231,18 @@ def _own_tracks(
     return tracks, numbers
 
 
-def _tracks(told: Sequence[_Told], columns: Columns, used: UInt32) -> tuple[list[Track], UInt32]:
+def _tracks(
+    descriptions: Sequence[_TrackDescriptor], columns: Columns, used: UInt32
+) -> tuple[list[Track], UInt32]:
     """Return the tracks with events, and which of them each track of the file belongs to."""
     processes, threads = columns["processes"], columns["threads"]
-    by_uuid = {each.uuid: each for each in told if each.uuid}
-    found: dict[tuple[str, str], int] = {}
+    by_uuid = {description.uuid: description for description in descriptions if description.uuid}
+    rows: dict[tuple[str, str], int] = {}
     tracks: list[Track] = []
-    numbers = np.zeros(len(told), np.uint32)
+    numbers = np.zeros(len(descriptions), np.uint32)
     for place in used.tolist():
-        pid, tid, process, thread = _names(told[place], by_uuid, processes, threads)
-        at = found.setdefault((pid, tid), len(tracks))
+        pid, tid, process, thread = _names(descriptions[place], by_uuid, processes, threads)
+        at = rows.setdefault((pid, tid), len(tracks))
         if at == len(tracks):
             tracks.append(Track(pid, tid, process_name=process, thread_name=thread))
         elif thread and not tracks[at].thread_name:
@@ -248,8 +252,8 @@ def _tracks(told: Sequence[_Told], columns: Columns, used: UInt32) -> tuple[list
 
 
 def _names(
-    track: _Told,
-    by_uuid: Mapping[int, _Told],
+    track: _TrackDescriptor,
+    by_uuid: Mapping[int, _TrackDescriptor],
     processes: Mapping[int, str],
     threads: Mapping[int, str],
 ) -> tuple[str, str, str, str]:

@@ -1,7 +1,6 @@
 """Sampled stacks as Perfetto's CPU profile: a sequence of packets for each thread.
 
-Perfetto's times of samples are whole µs, and a sample has no weight: how long each stands for is
-the time until the next.
+Perfetto's sample times are whole µs, and samples have no weight: each lasts until the next.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def sample_packets(trace: Trace, tracks: Described, shift_ns: int) -> Iterator[b
             deltas = [now - before for now, before in zip(at, [last_us, *at], strict=False)]
             last_us = at[-1]
             called = [interned.stack(number, stacks) for number in some]
-            yield messages.samples(sequence, interned.told(), called, deltas)
+            yield messages.samples(sequence, interned.new_entries(), called, deltas)
 
 
 class _Interned:
@@ -62,8 +61,8 @@ class _Interned:
         if number not in self._stacks:
             frames = [self._frame(text) for text in stacks.frames(number) or (_NO_FRAMES,)]
             self._stacks[number] = len(self._stacks) + 1
-            told = [(1, self._stacks[number]), *((2, frame) for frame in frames)]
-            self._new.append((7, told))
+            message = [(1, self._stacks[number]), *((2, frame) for frame in frames)]
+            self._new.append((7, message))
         return self._stacks[number]
 
     def _frame(self, text: str) -> int:
@@ -73,7 +72,7 @@ class _Interned:
             self._new.append((6, [(1, number), (2, number), (3, _MAPPING), (4, number)]))
         return self._functions[text]
 
-    def told(self) -> list[tuple[int, Any]]:
+    def new_entries(self) -> list[tuple[int, Any]]:
         """Return the entries that were added since the last call."""
         new, self._new = self._new, []
         return new

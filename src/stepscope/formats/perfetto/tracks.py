@@ -30,7 +30,7 @@ def described(trace: Trace) -> Described:
     groups: dict[str, list[int]] = {}
     for at in _in_order(tracks):
         groups.setdefault(tracks[at].pid, []).append(at)
-    on_device = _device_tracks(trace)
+    on_device = set(np.unique(trace.slices.track[trace.slices.on_device]).tolist())
     uuids = np.arange(1, len(tracks) + 1, dtype=np.int64)
     group_uuids = np.zeros(len(tracks), np.int64)
     packets: list[bytes] = []
@@ -59,12 +59,6 @@ def _in_order(tracks: tuple[Track, ...]) -> Iterator[int]:
         return track.process_sort or 0, track.thread_sort or 0, at
 
     yield from sorted(range(len(tracks)), key=key)
-
-
-def _device_tracks(trace: Trace) -> set[int]:
-    """Return the tracks that have device work."""
-    slices = trace.slices
-    return set(np.unique(slices.track[slices.on_device]).tolist())
 
 
 def _os_id(text: str) -> int | None:

@@ -1,7 +1,7 @@
-"""Writes Perfetto's traces: the native writer makes the packets, this module says what they hold.
+"""Writes Perfetto's traces: the native writer makes the packets, this module their contents.
 
-Every slice is there with its exact start and duration. What overlaps on one thread or stream
-without nesting, which Perfetto's tracks cannot hold, has tracks of its own below the thread's.
+Every slice has its exact start and duration. Perfetto's tracks can only nest, so slices that
+overlap without nesting have tracks of their own below the thread's.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write_perfetto(trace: Trace, sink: Sink, progress: Progress | None = None) -
     shift_ns = max(-first_ns, 0)  # Perfetto's times are not negative
     tracks = described(trace)
     numbers = list(enumerate(counters(trace), tracks.free_uuid))
-    told = {
+    own = {
         "info": stored_info(trace.info),
         "shift_ns": shift_ns,
         "tracks": [asdict(track) for track in trace.tracks],
@@ -66,7 +66,7 @@ def write_perfetto(trace: Trace, sink: Sink, progress: Progress | None = None) -
         "derived": [uuid for uuid, counter in numbers if counter.is_derived],
     }
     sink.write(messages.clocks(first_ns + shift_ns, trace.info.wall_offset_ns - shift_ns))
-    sink.write(messages.own(told))
+    sink.write(messages.own(own))
     for packet in tracks.packets:
         sink.write(packet)
     for uuid, counter in numbers:
@@ -83,7 +83,7 @@ def write_perfetto(trace: Trace, sink: Sink, progress: Progress | None = None) -
 
 def _first_ns(trace: Trace) -> int:
     times = [trace.slices.start_ns[:1], trace.memory.time_ns[:1], trace.marks.time_ns]
-    first = [int(each.min()) for each in times if len(each)]
+    first = [int(column.min()) for column in times if len(column)]
     if trace.info.start_ns:
         first.append(trace.info.start_ns)
     return min(first, default=0)
@@ -110,7 +110,7 @@ def _writer(
         time_ns, values = _moved(counter.time_ns, shift_ns), np.ascontiguousarray(counter.values)
         whole = values.dtype.kind == "i"
         writer.add_counter(uuid, time_ns, values if whole else None, None if whole else values)
-    rows = [slices[0]["start_ns"], instants[0]["start_ns"], *(each.time_ns for _, each in numbers)]
+    rows = [slices[0]["start_ns"], instants[0]["start_ns"], *(one.time_ns for _, one in numbers)]
     return writer, sum(map(len, rows))
 
 
@@ -158,7 +158,9 @@ def _moved(times_ns: Int64, shift_ns: int) -> Int64:
 
 
 def _integers(columns: dict[str, IntColumn] | Any) -> list[tuple[str, UInt32, Int64]]:
-    return [(key, each.rows, each.values) for key, each in columns.items() if len(each.rows)]
+    return [
+        (key, column.rows, column.values) for key, column in columns.items() if len(column.rows)
+    ]
 
 
 def _derived(trace: Trace) -> dict[str, IntColumn]:
@@ -203,9 +205,9 @@ class _Flows:
 
 def _flows(trace: Trace) -> _Flows:
     """Return the _flows of a file; without any, those that the trace implies."""
-    told = np.isin(trace.marks.phase, _FLOW_PHASES)
-    if told.any():
-        return _told_flows(trace, np.flatnonzero(told))
+    is_flow = np.isin(trace.marks.phase, _FLOW_PHASES)
+    if is_flow.any():
+        return _recorded_flows(trace, np.flatnonzero(is_flow))
     work, call = launched_work(trace)
     forward, backward = forward_backward_links(trace)
     ends = np.concatenate((work, backward))
@@ -213,12 +215,12 @@ def _flows(trace: Trace) -> _Flows:
     return _ordered_flows(np.concatenate((call, forward)), numbers, ends, numbers)
 
 
-def _told_flows(trace: Trace, rows: Int64) -> _Flows:
+def _recorded_flows(trace: Trace, rows: Int64) -> _Flows:
     marks = trace.marks.take(rows)
     at = running_at(marks.time_ns, marks.track, trace.slices)
-    known = at != NO_SLICE
+    is_inside = at != NO_SLICE
     numbers = _flow_numbers(marks)
-    first, last = known & (marks.phase != _FLOW_END), known & (marks.phase == _FLOW_END)
+    first, last = is_inside & (marks.phase != _FLOW_END), is_inside & (marks.phase == _FLOW_END)
     return _ordered_flows(at[first], numbers[first], at[last], numbers[last])
 
 
@@ -228,8 +230,8 @@ def _flow_numbers(marks: Marks) -> Int64:
     rest = marks.fields.rest if len(marks.fields.rest) else np.zeros(len(marks), np.uint32)
     named = "id" in marks.fields.integers
     key = ids if named else rest.astype(np.int64)
-    told = np.stack((key, marks.name.astype(np.int64), marks.category.astype(np.int64)), axis=1)
-    _, numbers = np.unique(told, axis=0, return_inverse=True)
+    keys = np.stack((key, marks.name.astype(np.int64), marks.category.astype(np.int64)), axis=1)
+    _, numbers = np.unique(keys, axis=0, return_inverse=True)
     return numbers.ravel().astype(np.int64) + 1
 
 

@@ -1,4 +1,4 @@
-"""One process of a rocpd file: its tables, in whichever of both layouts they are."""
+"""One process of a rocpd file: its tables in either layout."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Process:
 
     def devices(self) -> list[dict[str, Any]]:
         """Return the descriptions of the devices."""
-        rows = self.file.told(
+        rows = self.file.keyed_texts(
             self.table("info_agent"), "id", ("type", "product_name", "model_name", "name")
         )
         return [
@@ -90,57 +90,57 @@ class Process:
 
     def _add_kernels(self) -> None:
         columns = (*_PLACE, *_DEVICE, "kernel_id", "dispatch_id", "group_segment_size", *_GRID)
-        found = self.placed("kernel_dispatch", columns)
-        if found is None:
+        values = self.placed("kernel_dispatch", columns)
+        if values is None:
             return
-        symbols = self.file.told(
+        symbols = self.file.keyed_texts(
             self.table("info_kernel_symbol"), "id", ("display_name", "kernel_name")
         )
         names = {number: display or name for number, (display, name) in symbols}
-        grid = np.stack([found[name] for name in _GRID])
-        known = (grid != ABSENT).all(axis=0) & (grid[3:] > 0).all(axis=0)
+        grid = np.stack([values[name] for name in _GRID])
+        is_complete = (grid != ABSENT).all(axis=0) & (grid[3:] > 0).all(axis=0)
         # HSA counts work items, CUDA and Kineto blocks.
-        blocks = np.where(known, -(-grid[:3] // np.where(grid[3:] > 0, grid[3:], 1)), ABSENT)
+        blocks = np.where(is_complete, -(-grid[:3] // np.where(grid[3:] > 0, grid[3:], 1)), ABSENT)
         shapes = shapes_of(self.gathered, np.concatenate([blocks, grid[3:]]))
-        more = {"shared memory": found["group_segment_size"], "dispatch": found["dispatch_id"]}
-        name = self._named(found["kernel_id"], names, "kernel")
-        self._add_work("kernel", name, found, more, shapes)
+        more = {"shared memory": values["group_segment_size"], "dispatch": values["dispatch_id"]}
+        name = self._name_ids(values["kernel_id"], names, "kernel")
+        self._add_work("kernel", name, values, more, shapes)
 
     def _add_copies(self) -> None:
         columns = (*_PLACE, *_DEVICE, "name_id", "size", "dst_agent_id", "src_agent_id")
-        found = self.placed("memory_copy", columns)
-        if found is None:
+        values = self.placed("memory_copy", columns)
+        if values is None:
             return
-        name = self._named(found["name_id"], self.strings, "memory copy", _copy_name)
-        if (found["agent_id"] == ABSENT).all():
-            agent = self._gpu_of(found["dst_agent_id"], found["src_agent_id"])
-            found = {**found, "agent_id": agent}
-        self._add_work("gpu_memcpy", name, found, {BYTES: found["size"]})
+        name = self._name_ids(values["name_id"], self.strings, "memory copy", _copy_name)
+        if (values["agent_id"] == ABSENT).all():
+            agent = self._gpu_of(values["dst_agent_id"], values["src_agent_id"])
+            values = {**values, "agent_id": agent}
+        self._add_work("gpu_memcpy", name, values, {BYTES: values["size"]})
 
     def _gpu_of(self, target: Int64, source: Int64) -> Int64:
-        rows = self.file.told(self.table("info_agent"), "id", ("type",))
+        rows = self.file.keyed_texts(self.table("info_agent"), "id", ("type",))
         gpus = np.array([agent for agent, (kind,) in rows if kind == "GPU"], np.int64)
         return np.where(np.isin(target, gpus), target, source)
 
     def _add_regions(self) -> None:
-        found = self.placed("region", (*_PLACE, "name_id"))
-        if found is None:
+        values = self.placed("region", (*_PLACE, "name_id"))
+        if values is None:
             return
-        stack, category = self._event_columns(found["event_id"])
-        tracks = self._threads(found)
-        messages = self._messages(found["event_id"], category)
+        stack, category = self._event_columns(values["event_id"])
+        tracks = self._threads(values)
+        messages = self._messages(values["event_id"], category)
         for number in np.unique(category).tolist():
             word = self.strings.get(number, "").upper()
             kind = next((to for start, to in _CATEGORIES if word.startswith(start)), word.lower())
             rows = category == number
-            name = self._named(found["name_id"][rows], self.strings, "region")
+            name = self._name_ids(values["name_id"][rows], self.strings, "region")
             if kind == "user_annotation":
-                told = messages[rows]
-                name = np.where(told != 0, told, name)
+                of_ranges = messages[rows]
+                name = np.where(of_ranges != 0, of_ranges, name)
             self.gathered.add_slices(
                 kind,
                 name,
-                (found["start"][rows], found["end"][rows]),
+                (values["start"][rows], values["end"][rows]),
                 tracks[rows],
                 correlation=stack[rows] if kind in {"hip_runtime", "hsa_api"} else None,
                 integers={"correlation": stack[rows]},
@@ -149,23 +149,25 @@ class Process:
     def _add_instants(self) -> None:
         """Add events without duration, such as roctx marks: rocprofv3 calls them samples."""
         columns = ("timestamp", "timestamp_id", "track_id", "event_id", "name_id", "pid", "tid")
-        found = dict(zip(columns, self.columns("sample", columns), strict=True))
-        if not len(found["event_id"]):
+        values = dict(zip(columns, self.columns("sample", columns), strict=True))
+        if not len(values["event_id"]):
             return
-        time_ns = found["timestamp"]
+        time_ns = values["timestamp"]
         if not self.file.has(self.table("sample"), "timestamp"):
-            time_ns = _looked_up(found["timestamp_id"], self._times)
-        self._place_by_track(found)
-        _, category = self._event_columns(found["event_id"])
-        messages = self._messages(found["event_id"], category)
-        texts = self._named(
-            np.where(found["name_id"] == ABSENT, category, found["name_id"]), self.strings, "sample"
+            time_ns = _looked_up(values["timestamp_id"], self._times)
+        self._place_by_track(values)
+        _, category = self._event_columns(values["event_id"])
+        messages = self._messages(values["event_id"], category)
+        texts = self._name_ids(
+            np.where(values["name_id"] == ABSENT, category, values["name_id"]),
+            self.strings,
+            "sample",
         )
         self.gathered.add_marks(
             "i",
             np.where(messages != 0, messages, texts),
             time_ns,
-            self._threads(found),
+            self._threads(values),
             category="sample",
         )
 
@@ -175,7 +177,7 @@ class Process:
         wanted = set(events[np.isin(category, marked)].tolist())
         if not wanted:
             return np.zeros(len(events), np.uint32)
-        rows = self.file.told(self.table("event"), "id", ("extdata",))
+        rows = self.file.keyed_texts(self.table("event"), "id", ("extdata",))
         ids = {
             event: self.gathered.text(_message(data)) for event, (data,) in rows if event in wanted
         }
@@ -185,23 +187,23 @@ class Process:
         """Return columns with times and places in either layout; None if the table is empty."""
         if not self.file.has(self.table(table)):
             return None
-        found = dict(zip(columns, self.columns(table, columns), strict=True))
+        values = dict(zip(columns, self.columns(table, columns), strict=True))
         if not self.file.has(self.table(table), "start"):
-            found["start"] = _looked_up(found["start_id"], self._times)
-            found["end"] = _looked_up(found["end_id"], self._times)
-        if self._tracks and "track_id" in found:
-            self._place_by_track(found)
-        return found
+            values["start"] = _looked_up(values["start_id"], self._times)
+            values["end"] = _looked_up(values["end_id"], self._times)
+        if self._tracks and "track_id" in values:
+            self._place_by_track(values)
+        return values
 
-    def _place_by_track(self, found: dict[str, Int64]) -> None:
+    def _place_by_track(self, values: dict[str, Int64]) -> None:
         """Fill in threads and streams of rows that refer to a track by number."""
         none = (ABSENT,) * 5
-        known = np.array(
-            [self._tracks.get(track, none) for track in found["track_id"].tolist()], np.int64
+        places = np.array(
+            [self._tracks.get(track, none) for track in values["track_id"].tolist()], np.int64
         ).reshape(-1, 5)
         for i, name in enumerate(("pid", "tid", *_DEVICE)):
-            if name in found:
-                found[name] = np.where(found[name] == ABSENT, known[:, i], found[name])
+            if name in values:
+                values[name] = np.where(values[name] == ABSENT, places[:, i], values[name])
 
     def _event_columns(self, events: Int64) -> tuple[Int64, Int64]:
         """Return the number that links a call to its work, and the category."""
@@ -214,16 +216,11 @@ class Process:
         return np.where(number == ABSENT, ABSENT, number + self._link_offset), category
 
     def _add_work(
-        self,
-        category: str,
-        name: UInt32,
-        found: Found,
-        more: Found,
-        rest: UInt32 | None = None,
+        self, category: str, name: UInt32, values: Found, more: Found, rest: UInt32 | None = None
     ) -> None:
-        device = _looked_up(found["agent_id"], self._agents, 0)
-        stream = np.where(found["stream_id"] > 0, found["stream_id"], found["queue_id"])
-        correlation, _ = self._event_columns(found["event_id"])
+        device = _looked_up(values["agent_id"], self._agents, 0)
+        stream = np.where(values["stream_id"] > 0, values["stream_id"], values["queue_id"])
+        correlation, _ = self._event_columns(values["event_id"])
         keys, which = np.unique(np.stack([device, stream]), axis=1, return_inverse=True)
         process = "" if self._alone else str(next(iter(self._pids.values()), self.suffix))
         tracks = [
@@ -233,22 +230,24 @@ class Process:
         integers = {
             "device": device,
             "stream": stream,
-            "queue": found["queue_id"],
+            "queue": values["queue_id"],
             "correlation": correlation,
             **more,
         }
         self.gathered.add_slices(
             category,
             name,
-            (found["start"], found["end"]),
+            (values["start"], values["end"]),
             np.array(tracks, np.uint32)[which.reshape(-1)],
             correlation=correlation,
             integers=integers,
             rest=rest,
         )
 
-    def _threads(self, found: Found) -> UInt32:
-        keys, which = np.unique(np.stack([found["pid"], found["tid"]]), axis=1, return_inverse=True)
+    def _threads(self, values: Found) -> UInt32:
+        keys, which = np.unique(
+            np.stack([values["pid"], values["tid"]]), axis=1, return_inverse=True
+        )
         tracks = [self.gathered.track(self.thread_track(*key)) for key in keys.T.tolist()]
         return np.array(tracks, np.uint32)[which.reshape(-1)]
 
@@ -262,14 +261,14 @@ class Process:
             thread_name=self._thread_names.get(thread, ""),
         )
 
-    def _named(
+    def _name_ids(
         self,
         numbers: Int64,
         texts: Mapping[int, str],
         default: str,
         shown: Callable[[str], str] = str,
     ) -> UInt32:
-        return self.gathered.named(numbers, lambda each: shown(texts.get(each, default)))
+        return self.gathered.named(numbers, lambda number: shown(texts.get(number, default)))
 
 
 def _copy_name(name: str) -> str:
@@ -282,10 +281,10 @@ def _copy_name(name: str) -> str:
 
 def _message(data: str) -> str:
     try:
-        told = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError):
         return ""
-    message = told.get("message") if isinstance(told, dict) else None
+    message = content.get("message") if isinstance(content, dict) else None
     return message if isinstance(message, str) else ""
 
 
@@ -303,5 +302,5 @@ def _rows_by_id(columns: Int64) -> dict[int, tuple[int, ...]]:
 
 def _looked_up(keys: Int64, values: Mapping[int, int], default: int = ABSENT) -> Int64:
     distinct, which = np.unique(keys, return_inverse=True)
-    found = [values.get(key, default) for key in distinct.tolist()]
-    return np.array(found, np.int64)[which] if found else keys
+    result = [values.get(key, default) for key in distinct.tolist()]
+    return np.array(result, np.int64)[which] if result else keys

@@ -1,7 +1,7 @@
-"""ROCm's rocpd files: what rocprofv3 writes (SQLite), in both layouts, and rocmProfileData's.
+"""ROCm's rocpd files: rocprofv3's SQLite files in both layouts, and rocmProfileData's.
 
-The tables of a process end in its id (``rocpd_kernel_dispatch_0000a1b2_...``); the views without it
-are for people. Early versions have times and threads in every table, later ones refer to
+The tables of a process end in its id (``rocpd_kernel_dispatch_0000a1b2_...``); the views without an
+id are for people. Early versions have times and threads in every table, later ones refer to
 ``rocpd_timestamp`` and ``rocpd_track``. A call and the work that it launched share a stack id.
 """
 
@@ -52,7 +52,7 @@ def read_rocpd(file: SqliteFile) -> Trace:
             "record with rocprofv3 --kernel-trace --memory-copy-trace --hip-trace",
         )
     devices = [device for process in processes for device in process.devices()]
-    host = next((name for each in processes for name in each.texts("info_node", "hostname")), "")
+    host = next((name for one in processes for name in one.texts("info_node", "hostname")), "")
     info = TraceInfo(PRODUCER, devices=devices, host=host)
     return gathered.trace(info, memory=memory)
 
@@ -81,23 +81,23 @@ def _memory_of(processes: Sequence[Process], gathered: Gathered) -> Memory:
 
 
 def _memory_rows(process: Process, gathered: Gathered) -> Iterator[_MemoryRow]:
-    found = process.placed("memory_allocate", _MEMORY_COLUMNS)
-    if found is None:
+    values = process.placed("memory_allocate", _MEMORY_COLUMNS)
+    if values is None:
         return
     table = process.table("memory_allocate")
-    kinds = [kind for _, (kind,) in process.file.told(table, "id", ("type",))]
-    held: dict[int, tuple[int, int]] = {}  # size and device of the block at each address
-    columns = (found[name].tolist() for name in ("end", "address", "size", "agent_id"))
-    places = zip(found["pid"].tolist(), found["tid"].tolist(), strict=True)
+    kinds = [kind for _, (kind,) in process.file.keyed_texts(table, "id", ("type",))]
+    blocks: dict[int, tuple[int, int]] = {}  # size and device of the block at each address
+    columns = (values[name].tolist() for name in ("end", "address", "size", "agent_id"))
+    places = zip(values["pid"].tolist(), values["tid"].tolist(), strict=True)
     rows = zip(kinds, places, *columns, strict=False)
-    for kind, place, time_ns, address, told, agent in sorted(rows, key=lambda row: row[2]):
+    for kind, place, time_ns, address, size, agent in sorted(rows, key=lambda row: row[2]):
         if address == ABSENT or abs(time_ns) > LATEST_NS:
             continue
         track = gathered.track(process.thread_track(*place))
-        before, device = held.pop(address, (0, 0))
+        before, device = blocks.pop(address, (0, 0))
         if before:  # releases have no agent and size; reuse of an address implies one
             yield time_ns, address, -before, device, track
-        if kind not in _RELEASES and 0 < told < _LARGEST:
+        if kind not in _RELEASES and 0 < size < _LARGEST:
             device = gathered.text(f"hip:{process.device_of(agent)}")
-            held[address] = (told, device)
-            yield time_ns, address, told, device, track
+            blocks[address] = (size, device)
+            yield time_ns, address, size, device, track

@@ -34,7 +34,7 @@ def _add_work(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) -> 
     number, device, queue, start, end, text, kind = file.integers("rocpd_op", columns)
     pairs = file.integers("rocpd_api_ops", ("op_id", "api_id"))
     call_of = dict(zip(pairs[0].tolist(), pairs[1].tolist(), strict=True))
-    correlation = np.array([call_of.get(each, ABSENT) for each in number.tolist()], np.int64)
+    correlation = np.array([call_of.get(call, ABSENT) for call in number.tolist()], np.int64)
     for word in np.unique(kind).tolist():
         what = strings.get(word, "").lower()
         category = "gpu_memcpy" if "copy" in what else "kernel"
@@ -43,7 +43,7 @@ def _add_work(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) -> 
         if "barrier" in what or "marker" in what:
             category = "cuda_sync"
         rows = kind == word
-        name = gathered.named(text[rows], lambda each: strings.get(each, ""))
+        name = gathered.named(text[rows], lambda key: strings.get(key, ""))
         name = np.where(name == 0, gathered.text(strings.get(word, category)), name)
         tracks = [
             gathered.track(device_track(*place))
@@ -61,7 +61,7 @@ def _add_work(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) -> 
 
 def _add_calls(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) -> None:
     columns = ("id", "pid", "tid", "start", "end", "apiName_id", "args_id")
-    number, pid, tid, start, end, text, told = file.integers("rocpd_api", columns)
+    number, pid, tid, start, end, text, arguments = file.integers("rocpd_api", columns)
     if not len(number):
         return
     keys, which = np.unique(np.stack([pid, tid]), axis=1, return_inverse=True)
@@ -73,11 +73,11 @@ def _add_calls(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) ->
     is_range = np.isin(text, [n for n, word in strings.items() if word == "UserMarker"])
     for rows, category, names in (
         (~is_range, "hip_runtime", text),
-        (is_range, "user_annotation", told),
+        (is_range, "user_annotation", arguments),
     ):
         gathered.add_slices(
             category,
-            gathered.named(names[rows], lambda each: strings.get(each, "")),
+            gathered.named(names[rows], lambda key: strings.get(key, "")),
             (start[rows], end[rows]),
             track[rows],
             correlation=number[rows] if category == "hip_runtime" else None,

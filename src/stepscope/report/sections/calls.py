@@ -1,4 +1,4 @@
-"""The calls of a trace and what distinguishes those of one name, shared by all sections."""
+"""The calls of a trace, and what distinguishes calls of one name; all sections share them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events themselves: what the timeline draws, and what every other page refers to by row."""
+"""The events, which the timeline draws and all other pages refer to by row."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ def add_events(trace: Trace, payload: Payload) -> None:
     origin_ns = origin_of(trace)
     payload.add_value("origin_ns", str(origin_ns))
     payload.add_value("kinds", {kind.name: int(kind) for kind in SliceKind})
-    for name, properties in slices.columns().items():
-        if properties.page:
-            values = _in_page(slices, name, properties, origin_ns)
-            payload.add_column(
-                f"slices.{properties.page}", values, ascending=properties.role is Role.TIME
-            )
+    for name, spec in slices.columns().items():
+        if spec.page:
+            values = _in_page(slices, name, spec, origin_ns)
+            payload.add_column(f"slices.{spec.page}", values, ascending=spec.role is Role.TIME)
     payload.add_column("slices.rest", slices.args.rest)
     work, call = launched_work(trace)
     payload.add_column("launches.work", work, ascending=True)
@@ -73,16 +71,16 @@ def _with_kernel_names(trace: Trace) -> tuple[bytes, NDArray[np.int64], dict[int
     )
 
 
-def _in_page(slices: Slices, name: str, properties: Column, origin_ns: int) -> NDArray[Any]:
+def _in_page(slices: Slices, name: str, spec: Column, origin_ns: int) -> NDArray[Any]:
     """Return a column as decode.js expects it: small and not negative, 0 where it has no value."""
     values: NDArray[Any] = getattr(slices, name)
-    if properties.page_less:
-        values = getattr(slices, properties.page_less) - values
-    elif properties.role is Role.TIME:
+    if spec.page_less:
+        values = getattr(slices, spec.page_less) - values
+    elif spec.role is Role.TIME:
         values = values - origin_ns
-    elif properties.role is Role.SLICE:
+    elif spec.role is Role.SLICE:
         values = np.where(values < 0, 0, np.arange(len(values), dtype=np.int64) - values)
-    elif properties.absent == -1:
+    elif spec.absent == -1:
         values = values.astype(np.int64) + 1
     return values
 

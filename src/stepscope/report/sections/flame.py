@@ -1,4 +1,4 @@
-"""Flame graphs: calls merged by what encloses them, and by the Python stacks they started in."""
+"""Flame graphs: calls merged by their callers, and by the Python stacks they started in."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def add_kernels(trace: Trace, payload: Payload) -> None:
     if not len(work):
         return
     kernels = kernel_table(trace, work)
-    add_table(payload, "kernels.name", _known(kernels) | {"name": _shown(kernels.name)})
+    add_table(payload, "kernels.name", _known_columns(kernels) | {"name": _shown(kernels.name)})
     payload.add_value("kernels.total_ns", int(kernels.total_ns.sum()))
     busy_ns = int(device_busy(trace, work).busy_ns.sum())
     groupings = _groupings(calls_of(trace), work)
@@ -65,22 +65,22 @@ def _add_others(work: DeviceWork, payload: Payload) -> None:
     idle = device_idle(trace, work)
     reasons, devices = np.nonzero(idle.parts_ns.T)
     tables: dict[str, Columns] = {
-        "devices": _known(device_busy(trace, work)),
+        "devices": _known_columns(device_busy(trace, work)),
         "idle": {
             "device": [idle.device[device] for device in devices],
             "reason": [IdleReason(int(reason)).words for reason in reasons],
             "total_ns": idle.parts_ns.T[reasons, devices],
             "share": idle.parts_ns.T[reasons, devices] / np.maximum(idle.idle_ns[devices], 1),
         },
-        "queues": _known(launch_queues(trace, work)),
-        "copies": _known(copies)
+        "queues": _known_columns(launch_queues(trace, work)),
+        "copies": _known_columns(copies)
         | {"exposed_ns": copies.exposed_ns, "rate": _rate(copies.bytes_per_second)},
     }
     if len(collectives):
-        tables["collectives"] = _known(collectives) | {
-            "rate": _rate(collectives.bytes_per_second),
+        tables["collectives"] = _known_columns(collectives) | {
+            "rate": _rate(collectives.bytes_per_second)
         }
-        tables["overlap"] = _known(overlap) | {"exposed_ns": overlap.exposed_ns}
+        tables["overlap"] = _known_columns(overlap) | {"exposed_ns": overlap.exposed_ns}
     for name, columns in tables.items():
         if len(next(iter(columns.values()))):
             add_table(payload, name, columns)
@@ -112,7 +112,7 @@ def _add_counters(trace: Trace, payload: Payload) -> None:
         add_table(payload, "hardware", columns)
 
 
-def _known(table: Table) -> Columns:
+def _known_columns(table: Table) -> Columns:
     """Return a table's columns, without those in which every number is unknown."""
     columns: Columns = {}
     for name, column in table.to_columns().items():

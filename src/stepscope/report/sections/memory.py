@@ -39,7 +39,7 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
     sites = sites_of(trace, rows, stacks)  # the other sections' trace, so that caches are shared
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
-    _add_told(payload, with_usage, timelines, start)
+    _add_reserved(payload, with_usage, timelines, start)
     payload.add_value("memory.end", end)
     payload.add_value("memory.categories", [category.name.lower() for category in Category])
     first = 0
@@ -105,7 +105,7 @@ def _add_sites(payload: Payload, sites: Sites) -> None:
     payload.add_column("memory.stacks.frame", stacks.frame)
 
 
-def _add_told(
+def _add_reserved(
     payload: Payload, trace: Trace, timelines: Sequence[MemoryTimeline], start: int
 ) -> None:
     """Add the bytes that allocators reserved, in use or not, where they report it."""
@@ -132,18 +132,10 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
     site = -1
     if peak.slice != NO_SLICE:
         site = int(site_of_block[np.flatnonzero(timeline.slice == peak.slice)[0]])
+    # What the allocator held at the peak, what would lower it, and what is unknown.
+    about = peak_memory(timeline.trace, timeline.device)
     return {
         "name": timeline.device,
-        "about": _about(timeline),
-        "peak": {
-            "time": max(peak.time_ns - start, 0),
-            "bytes": peak.bytes,
-            "site": site,
-        },
+        "about": {} if about is None else about.to_json(),
+        "peak": {"time": max(peak.time_ns - start, 0), "bytes": peak.bytes, "site": site},
     }
-
-
-def _about(timeline: MemoryTimeline) -> dict[str, Any]:
-    """Return what the allocator held at the peak, what would lower it, and what is unknown."""
-    peak = peak_memory(timeline.trace, timeline.device)
-    return {} if peak is None else peak.to_json()

@@ -40,7 +40,7 @@ STEPS, RUN = "steps", "run"
 EVERYWHERE = ""
 
 MOST_THREADS = 40
-"""Nobody picks one of more, and each adds rows to every table: the busiest are there."""
+"""Only the busiest threads can be picked, since each adds rows to every table."""
 
 
 def add_operators(trace: Trace, payload: Payload) -> None:
@@ -54,7 +54,7 @@ def add_operators(trace: Trace, payload: Payload) -> None:
     of_scope: list[_Scoped] = []
     groupings: dict[str, Labels[str] | None] = {"name": None, **calls.groupings}
     for grouping, by in groupings.items():
-        events = calls.each if by is None else _told_apart(calls.each, by)
+        events = calls.each if by is None else _split_by(calls.each, by)
         cells = {when: CallCells(events, calls.tree, within) for when, within in times.items()}
         of_scope = of_scope or [_Scoped(calls, scope, cells[scope.when]) for scope in scopes]
         tables = [scoped.columns(cells[scoped.scope.when], grouping, by) for scoped in of_scope]
@@ -137,7 +137,7 @@ def _stacked(parts: Sequence[Columns]) -> Columns:
     return table
 
 
-def _told_apart(events: Averages, by: Labels[str]) -> Averages:
+def _split_by(events: Averages, by: Labels[str]) -> Averages:
     """Give each pair of a name and a label a key of its own."""
     pair = events.key.codes.astype(np.int64) * len(by.texts) + by.codes
     pairs, codes = distinct(pair)

@@ -46,12 +46,12 @@ def add_overview(trace: Trace, payload: Payload) -> None:
 
 def _add_answer(trace: Trace, payload: Payload, origin_ns: int) -> None:
     """Add the verdict, where a step goes, the lines that cost most, start-up and the findings."""
-    its_answer = answer(trace)
-    values = its_answer.to_json()
+    result = answer(trace)
+    values = result.to_json()
     for row in values["where"]:
         row["id"] = _CAUSE_IDS.get(row["what"], "other")
     payload.add_value("answer", values | {"findings": None})
-    payload.add_value("findings", [_finding(finding, origin_ns) for finding in its_answer.findings])
+    payload.add_value("findings", [_finding(finding, origin_ns) for finding in result.findings])
 
 
 def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
@@ -82,8 +82,7 @@ def _add_steps(trace: Trace, payload: Payload) -> None:
     payload.add_column("steps.start", rows.start_ns - origin_of(trace))
     payload.add_column("steps.duration", rows.duration_ns)
     payload.add_value(
-        "steps.parts",
-        [{"id": part.name.lower(), "name": part.words} for part in Part],
+        "steps.parts", [{"id": part.name.lower(), "name": part.words} for part in Part]
     )
     payload.add_column("steps.without_compilation", worth_ns)
     payload.add_column("steps.is_whole", rows.is_whole)

@@ -1,4 +1,4 @@
-"""How far operators are from what the device can do, and what that is."""
+"""The roofline: how far operators are from the device's limits."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def add_roofline(trace: Trace, payload: Payload) -> None:
             "calls": rows.calls,
             "device_ns": rows.device_ns,
             "flops": rows.flops,
-            "bytes": _known(rows.bytes),
+            "bytes": _positive_or_nan(rows.bytes),
             "flops_per_second": rows.flops_per_second,
-            "bytes_per_second": _known(rows.bytes_per_second),
-            "intensity": _known(rows.intensity),
+            "bytes_per_second": _positive_or_nan(rows.bytes_per_second),
+            "intensity": _positive_or_nan(rows.intensity),
             "limit": rows.limit,
             "share": np.where(has_roof, rows.share, np.nan),
             "reachable_ns": np.where(has_roof, rows.reachable_ns, np.nan),
@@ -56,5 +56,5 @@ def add_roofline(trace: Trace, payload: Payload) -> None:
     )
 
 
-def _known(values: Float64 | NDArray[np.int64]) -> Float64:
+def _positive_or_nan(values: Float64 | NDArray[np.int64]) -> Float64:
     return np.where(values > 0, values, np.nan)

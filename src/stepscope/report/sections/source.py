@@ -1,4 +1,4 @@
-"""Source: what the lines of the user's own files cost, and the text of those files."""
+"""Source: the cost of each line in the user's own files, and the text of those files."""
 
 from __future__ import annotations
 

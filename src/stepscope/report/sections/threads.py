@@ -1,4 +1,4 @@
-"""The threads of a trace: what to call them, in which order, and which of them pages can pick."""
+"""The threads of a trace: their names, their order, and which of them pages offer for selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the timeline draws beside the events: its rows, its flows, and details of single slices."""
+"""Data of the timeline besides the events: its rows, its flows, and details of single slices."""
 
 from __future__ import annotations
 

@@ -1,26 +1,42 @@
 // The frame around the pages: navigation, theme, keys, and the view's state in the URL's hash.
 
-import { h } from "stepscope/dom.js";
+import { h, showDialog } from "stepscope/dom.js";
 import { hashOf, parseHash } from "stepscope/hash.js";
-import { showHelp } from "stepscope/help.js";
-import { perfettoButton } from "stepscope/perfetto.js";
 import { lostEvents, lowerDetail } from "stepscope/lib/losses.js";
-import { missing } from "stepscope/missing.js";
 import { startTheme, toggleTheme } from "stepscope/theme.js";
 
 /** @typedef {import("./decode.js").Data} Data */
 /** @typedef {import("./hash.js").State} State */
+/** @typedef {readonly (readonly [string, string])[]} Keys what to press, and what it does */
+/**
+ * @typedef {object} Missing
+ * @property {string} shows what the page would show: "how much memory ..."
+ * @property {string} why there is nothing
+ * @property {string} [option] of `stepscope run` that records it
+ * @property {string} [argument] of the profiler, in either dialect, that does
+ */
 /**
  * @typedef {object} Page
  * @property {string} id in the URL
  * @property {string} title
- * @property {(data: Data) => boolean} available whether the trace has anything for it
+ * @property {(data: Data) => boolean} available whether the trace has data for it
  * @property {(root: HTMLElement, data: Data, state: State, app: App) => (() => void) | void} show
- *   fills the root; what it returns is called when the page is left or the state changes by hand
- * @property {boolean} [bySlice] it shows single events, of which a report of a big trace lacks some
- * @property {import("./help.js").Keys} [keys] of its own, for the help
- * @property {import("./missing.js").Missing} [missing] why a trace may have nothing for it, and what to do about that
+ *   fills the root; the returned function is called when the page is left or the state changes by hand
+ * @property {boolean} [bySlice] it shows single events; a report of a big trace has only some of them
+ * @property {Keys} [keys] the page's own keys, for the help
+ * @property {Missing} [missing] why a trace may have nothing for it, and what to do about that
  */
+
+/** @type {Keys} */
+const EVERYWHERE = [
+  ["1 … 9", "go to a page"],
+  ["/", "search"],
+  ["t", "light or dark"],
+  ["?", "this help"],
+  ["Esc", "close it"],
+];
+
+const SERVED = /^(\/[^/]+\/)report\/([^/]+)$/;
 
 export class App {
   /**
@@ -56,7 +72,7 @@ export class App {
     startTheme();
     window.addEventListener("hashchange", () => {
       this.route();
-      // Who reads with a screen reader, or scrolls by key, is on the new page now.
+      // Screen readers and scrolling by key continue on the new page.
       this.root.focus({ preventScroll: true });
     });
     window.addEventListener("keydown", (event) => this.key(event));
@@ -67,7 +83,7 @@ export class App {
     return this.page.id;
   }
 
-  /** Go to a page, as a click on a link would. @param {string} id @param {State} [state] */
+  /** Open a page as if its link was clicked. @param {string} id @param {State} [state] */
   go(id, state = {}) {
     location.hash = hashOf(id, state);
   }
@@ -77,12 +93,12 @@ export class App {
     return `#${hashOf(id, state)}`;
   }
 
-  /** Whether there is such a page in this report, with anything on it. @param {string} id */
+  /** Whether this report has such a page with data. @param {string} id */
   has(id) {
     return this.pages.some((page) => page.id === id && page.available(this.data));
   }
 
-  /** Note what the page shows, without showing it anew. @param {State} changes "": remove */
+  /** Write changes of the state into the address, without showing the page again. @param {State} changes "": remove */
   note(changes) {
     for (const [key, value] of Object.entries(changes)) {
       if (value === "") delete this.state[key];
@@ -93,11 +109,11 @@ export class App {
 
   route() {
     const { id, state } = parseHash(location.hash);
-    const known = this.pages.find((each) => each.id === id);
-    this.page = known ?? this.pages[0];
-    const unknown = known || !id ? "" : `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
+    const asked = this.pages.find((page) => page.id === id);
+    this.page = asked ?? this.pages[0];
+    const unknown = asked || !id ? "" : `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
     this.tell([unknown, ...this.losses()].filter(Boolean).join(" "));
-    this.state = known ? state : {};
+    this.state = asked ? state : {};
     this.leave?.();
     this.leave = undefined;
     this.root.replaceChildren();
@@ -112,7 +128,7 @@ export class App {
     this.show();
   }
 
-  /** What this page lacks; the first one says so itself. @returns {string[]} */
+  /** What this page lacks; the first page has its own message. @returns {string[]} */
   losses() {
     if (this.page === this.pages[0]) return [];
     return [lostEvents(this.data), this.page.bySlice ? lowerDetail(this.data) : ""];
@@ -123,7 +139,7 @@ export class App {
       if (this.has(this.id)) this.leave = this.page.show(this.root, this.data, this.state, this);
       else this.root.append(missing(this.page.title, this.page.missing));
     } catch (error) {
-      // The other pages are still worth reading.
+      // The other pages may still work.
       this.root.replaceChildren(h("p", { role: "alert" }, `This page cannot be shown: ${error}`));
       console.error(error);
     }
@@ -166,7 +182,57 @@ export class App {
   }
 }
 
-/** Whether keys are text now. @param {EventTarget | null} target */
+/** Whether a key press enters text. @param {EventTarget | null} target */
 export function isTyping(target) {
   return target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement;
+}
+
+/**
+ * Show the keys of the report and of a page.
+ * @param {string} title of the page that is shown
+ * @param {Keys} keys of that page
+ */
+function showHelp(title, keys) {
+  showDialog("Keys", keyTable(EVERYWHERE), keys.length > 0 && h("h3", null, title), keys.length > 0 && keyTable(keys));
+}
+
+/** @param {Keys} keys */
+function keyTable(keys) {
+  const rows = keys.map(([key, does]) => h("tr", null, h("th", { scope: "row" }, h("kbd", null, key)), h("td", null, does)));
+  return h("table", null, h("tbody", null, ...rows));
+}
+
+/** The message of a page without data. @param {string} title of the page @param {Missing} [about] */
+function missing(title, about) {
+  if (!about) return h("section", { class: "missing" }, h("h1", null, title), h("p", null, "This trace has nothing for this page."));
+  const { shows, why, option, argument } = about;
+  return h(
+    "section",
+    { class: "missing" },
+    h("h1", null, title),
+    h("p", null, h("strong", null, why), ` This page shows ${shows}.`),
+    option && h("p", null, "To see it, record with ", h("code", null, option), ":"),
+    option && h("pre", null, `stepscope run ${option} script.py`),
+    argument && h("p", null, "or pass ", h("code", null, argument), " to the profiler in your program."),
+  );
+}
+
+// Beside a report of `stepscope view`, its server has the trace for Perfetto; a report that was opened
+// from a file explains how to write it.
+function perfettoButton() {
+  const served = location.protocol === "http:" ? SERVED.exec(location.pathname) : null;
+  const title = "Open this trace in Perfetto";
+  if (!served) return h("button", { onclick: tellPerfetto, title }, "Perfetto");
+  const go = () => location.assign(`${served[1]}perfetto/${served[2]}`);
+  return h("button", { onclick: go, title }, "Perfetto");
+}
+
+function tellPerfetto() {
+  showDialog(
+    "Open in Perfetto",
+    h("p", null, "Write the trace for Perfetto, and open the file at ui.perfetto.dev:"),
+    h("pre", null, "stepscope export TRACE -o trace.pftrace"),
+    h("p", null, "Or let a page do both, for all traces of a folder:"),
+    h("pre", null, "stepscope view FOLDER"),
+  );
 }

@@ -67,7 +67,7 @@ export class Data {
     return text;
   }
 
-  /** The row of the slice around a slice, -1 without. @param {number} row */
+  /** The row of a slice's parent, -1 without. @param {number} row */
   parent(row) {
     const up = this.column("slices.up")[row];
     return up ? row - up : -1;

@@ -35,13 +35,31 @@ export function select(label, choices, chosen, change) {
   return h("label", null, `${label} `, element);
 }
 
+/**
+ * Open a dialog in place of the one that is open.
+ * @param {string} title
+ * @param {...(Node | false)} children
+ */
+export function showDialog(title, ...children) {
+  document.querySelector("dialog.help")?.remove();
+  const close = h("form", { method: "dialog" }, h("button", { autofocus: true }, "Close"));
+  const element = h("dialog", { class: "help", "aria-label": title }, h("h2", null, title), ...children, close);
+  const dialog = /** @type {HTMLDialogElement} */ (element);
+  dialog.addEventListener("close", () => dialog.remove());
+  // A click beside the dialog is one on its backdrop, which counts as the dialog itself.
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
 /** The value of a colour of the theme. @param {string} name such as "--accent" */
 export function themed(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
 /**
- * A canvas for the size of its box, sharp on any screen; `draw` is called when the size changes.
+ * A canvas for the size of its box, sharp on any screen; `draw` is called when the size or the
+ * theme changes.
  * @param {HTMLCanvasElement} canvas
  * @param {(context: CanvasRenderingContext2D, width: number, height: number) => void} draw
  * @returns {{redraw: () => void, close: () => void}}
@@ -64,12 +82,14 @@ export function fitted(canvas, draw) {
   const observer = new ResizeObserver(redraw);
   observer.observe(canvas);
   window.addEventListener("paintnow", paint);
+  window.addEventListener("themechange", redraw);
   redraw();
   return {
     redraw,
     close: () => {
       observer.disconnect();
       window.removeEventListener("paintnow", paint);
+      window.removeEventListener("themechange", redraw);
       cancelAnimationFrame(asked);
     },
   };

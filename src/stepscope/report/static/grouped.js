@@ -28,7 +28,7 @@ const GROUPINGS = {
   module: { title: "Module", choice: "module", list: "Modules" },
 };
 const ALL = "all";
-const LISTED = 6; // groups that the details list of each kind
+const LISTED = 6; // groups of each kind in the details
 
 /** The column that a grouping adds. @param {string} grouping @returns {Column} */
 const groupColumn = (grouping) => ({ key: grouping, title: GROUPINGS[grouping].title, unit: "text", separator: " ← " });
@@ -36,7 +36,7 @@ const groupColumn = (grouping) => ({ key: grouping, title: GROUPINGS[grouping].t
 /** What can be grouped by. @param {Data} data @param {Config} config @returns {string[]} */
 const groupingsOf = (data, config) => data.value(`${config.table}.groupings`) ?? [];
 
-/** What the numbers can be about, that which is shown first at the beginning. @param {Data} data @param {Config} config @returns {import("./scopes.js").Scope[]} */
+/** The scopes of the numbers, the default first. @param {Data} data @param {Config} config @returns {import("./scopes.js").Scope[]} */
 const scopesOf = (data, config) => data.value(`${config.table}.scopes`) ?? [];
 
 /** The rows of a scope; all rows of a table without scopes. @param {Data} data @param {string} name @param {Rows} rows @param {number} scope */
@@ -120,7 +120,7 @@ function columnsFor(data, name, by, kind, config, scope) {
   return by === "name" ? [first, ...rest] : [first, groupColumn(by), ...rest];
 }
 
-/** Whether a column says anything of some rows. @param {Column} column @param {Rows} rows @param {number[]} picked @param {Config} config */
+/** Whether a column has values in some rows. @param {Column} column @param {Rows} rows @param {number[]} picked @param {Config} config */
 function isKept({ key, unit }, rows, picked, config) {
   if (unit === "text" || key === config.amount || key === "count") return true;
   return picked.some((row) => Number(rows.value(key, row)) !== 0);
@@ -160,7 +160,7 @@ function showDetails(panel, data, rows, row, columns, app, config, scope, close)
 }
 
 /**
- * What tells the calls of one name apart, the largest first.
+ * What distinguishes calls of one name, the largest first.
  * @param {Data} data
  * @param {string} grouping
  * @param {string} name
@@ -173,12 +173,12 @@ function list(data, grouping, name, columns, config, scope) {
   if (!hasRows(data, table)) return null;
   const rows = rowsOf(data, table);
   const inScope = new Set(rowsIn(data, table, rows, scope));
-  const found = rowsWith(rows, "name", name)
+  const matches = rowsWith(rows, "name", name)
     .filter((row) => inScope.has(row))
     .sort((a, b) => Number(rows.value(config.amount, b)) - Number(rows.value(config.amount, a)));
   const amount = columns.find((column) => column.key === config.amount);
-  if (!found.length || !amount || found.every((row) => !rows.value(grouping, row))) return null;
-  const items = found.slice(0, LISTED).map((row) =>
+  if (!matches.length || !amount || matches.every((row) => !rows.value(grouping, row))) return null;
+  const items = matches.slice(0, LISTED).map((row) =>
     h(
       "li",
       null,
@@ -186,8 +186,8 @@ function list(data, grouping, name, columns, config, scope) {
       h("span", { class: "text" }, String(rows.value(grouping, row)) || "(none)"),
     ),
   );
-  const left = found.length - items.length;
-  return h("section", null, h("h3", null, GROUPINGS[grouping].list), h("ul", null, ...items), left > 0 && h("p", { class: "quiet" }, `and ${left} more`));
+  const leftOut = matches.length - items.length;
+  return h("section", null, h("h3", null, GROUPINGS[grouping].list), h("ul", null, ...items), leftOut > 0 && h("p", { class: "quiet" }, `and ${leftOut} more`));
 }
 
 /** @param {string | undefined} asked @param {string[]} kinds @param {Config} config */
@@ -204,7 +204,7 @@ function distinct(rows, key, among) {
   return [...new Set(among.map((row) => String(rows.value(key, row))))];
 }
 
-/** The scope that is asked for, else the first. @param {import("./scopes.js").Scope[]} scopes @param {Record<string, string>} state */
+/** The chosen scope, else the first. @param {import("./scopes.js").Scope[]} scopes @param {Record<string, string>} state */
 function chosenScope(scopes, state) {
   const when = state.when ?? scopes[0]?.when;
   return Math.max(scopes.findIndex((scope) => scope.when === when && scope.where === (state.thread ?? "")), 0);
@@ -213,5 +213,5 @@ function chosenScope(scopes, state) {
 /** @param {number} count */
 const rowNumbers = (count) => Array.from({ length: count }, (_, row) => row);
 
-/** Without what is empty. @param {Record<string, string>} state */
+/** The state without empty values. @param {Record<string, string>} state */
 const cleaned = (state) => Object.fromEntries(Object.entries(state).filter(([, value]) => value !== ""));

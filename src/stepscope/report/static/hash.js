@@ -16,7 +16,7 @@ export function parseHash(hash) {
   return { id: decoded(id), state: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-/** A hash may be typed by hand: what is no valid escape stays as it is. @param {string} text */
+/** A hash may be typed by hand: invalid escapes stay unchanged. @param {string} text */
 function decoded(text) {
   try {
     return decodeURIComponent(text);

@@ -15,7 +15,7 @@ export async function start(pages) {
     packed.remove();
     performance.mark("decoded");
     new App(bar, root, data, pages);
-    // A frame's callbacks run before it is painted: at the second one, the first is on the screen.
+    // Callbacks run before their frame is painted: at the second one, the first is visible.
     requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("painted")));
   } catch (error) {
     root.replaceChildren(h("p", { role: "alert" }, `This report cannot be shown: ${error}`));

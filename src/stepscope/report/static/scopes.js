@@ -1,4 +1,4 @@
-// What a page is about: the steady steps or the whole run, all threads or some of them.
+// The scope of a page: the steady steps or the whole run, all threads or some of them.
 
 import { select } from "stepscope/dom.js";
 
@@ -42,27 +42,27 @@ export function placeName(data, where) {
  */
 export function whenChoice(times, chosen, change) {
   if (times.length < 2) return null;
-  return select("Time", times.map((each) => [each, WORDS[/** @type {keyof typeof WORDS} */ (each)]]), chosen, change);
+  return select("Time", times.map((when) => [when, WORDS[/** @type {keyof typeof WORDS} */ (when)]]), chosen, change);
 }
 
 /**
  * The choice of the threads; null where there is only one.
  * @param {Data} data
- * @param {(where: string) => boolean} known whether the page has numbers for that place
+ * @param {(where: string) => boolean} hasScope whether the page has numbers for that place
  * @param {string} chosen
  * @param {(value: string) => void} change
  */
-export function whereChoice(data, known, chosen, change) {
+export function whereChoice(data, hasScope, chosen, change) {
   const threads = threadsOf(data);
   const processes = [...new Set(threads.map(({ process }) => process))];
   const several = processes.length > 1;
   /** @type {[string, string][]} */
   const places = [["", several ? "all processes" : "all threads"]];
   for (const process of processes) {
-    if (several && known(process)) places.push([process, process]);
+    if (several && hasScope(process)) places.push([process, process]);
     for (const { track, name, waits, helps } of threads.filter((thread) => thread.process === process)) {
       const words = `${several ? "\u00a0\u00a0" : ""}${name}${waits ? " (only waits)" : helps ? " (no Python)" : ""}`;
-      if (known(String(track))) places.push([String(track), words]);
+      if (hasScope(String(track))) places.push([String(track), words]);
     }
   }
   return places.length > 2 ? select("Thread", places, chosen, change) : null;

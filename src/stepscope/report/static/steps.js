@@ -38,7 +38,7 @@ class StepChart {
     this.length = this.number.length;
     /** @type {{id: string, ns: ArrayLike<number>}[]} */
     this.parts = (data.value("steps.parts") ?? []).map((/** @type {{id: string}} */ { id }) => ({ id, ns: data.column(`steps.${id}`) }));
-    // The first one of steps that were not marked holds all before it: it would flatten the rest.
+    // Without marks, the first step includes everything before it, which would flatten the rest.
     this.height = Array.from(this.duration, (ns, row) => (this.whole[row] ? ns : 0));
     this.highest = maximum(this.height) || maximum(this.duration) || 1;
     this.chosen = -1;
@@ -61,12 +61,9 @@ class StepChart {
     this.element = h("div", null, this.canvas, this.line);
     this.choose(-1);
     this.view = fitted(this.canvas, (context, width, height) => this.draw(context, width, height));
-    this.redraw = () => this.view.redraw();
-    window.addEventListener("themechange", this.redraw);
   }
 
   close() {
-    window.removeEventListener("themechange", this.redraw);
     this.view.close();
   }
 
@@ -127,7 +124,7 @@ class StepChart {
     }
   }
 
-  /** The steps' numbers below them, as many as have room. @param {CanvasRenderingContext2D} context @param {number} height */
+  /** The numbers of the steps, as many as fit. @param {CanvasRenderingContext2D} context @param {number} height */
   labels(context, height) {
     const { rows, pitch } = this.bars;
     const every = Math.ceil(56 / pitch);
@@ -147,9 +144,9 @@ class StepChart {
   /** @param {number} row */
   choose(row) {
     this.chosen = row;
-    this.line.textContent = row < 0 ? this.summary() : this.told(row);
+    this.line.textContent = row < 0 ? this.summary() : this.describe(row);
     this.canvas.setAttribute("aria-valuenow", String(row + 1));
-    this.canvas.setAttribute("aria-valuetext", row < 0 ? this.summary() : this.told(row));
+    this.canvas.setAttribute("aria-valuetext", row < 0 ? this.summary() : this.describe(row));
     this.view?.redraw();
   }
 
@@ -163,7 +160,7 @@ class StepChart {
   }
 
   /** @param {number} row */
-  told(row) {
+  describe(row) {
     const parts = this.parts.filter(({ ns }) => ns[row] > 0).map(({ id, ns }) => `${id.replace("_", " ")} ${time(ns[row])}`);
     const slow = this.slow[row] ? " (slow)" : "";
     return `Step ${this.number[row]}: ${time(this.duration[row])}${slow} – ${parts.join(", ")}`;
@@ -189,7 +186,7 @@ class StepChart {
   }
 }
 
-/** Math.max, without a call of as many arguments. @param {ArrayLike<number>} values */
+/** Math.max of an array; a call would have too many arguments. @param {ArrayLike<number>} values */
 function maximum(values) {
   let highest = 0;
   for (let i = 0; i < values.length; i++) highest = Math.max(highest, values[i]);

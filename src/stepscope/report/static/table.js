@@ -24,8 +24,8 @@ import { comparing, csv, flattened, matching, parentsOf, sortOf, totalOf } from 
  * @property {number} [levels] of a tree: how many are open at first
  */
 
-const STEP = 200; // rows that one "show more" adds: few enough to build in a frame or two
-const LONGEST = 400; // characters of a cell; the details show all of a text
+const STEP = 200; // rows that one "show more" adds: few enough for a frame or two
+const LONGEST = 400; // characters of a cell; the details show the whole text
 
 /** @type {Record<import("./lib/rows.js").Unit, (value: any) => string>} */
 const SHOWN = {
@@ -122,7 +122,7 @@ export class Table {
   sortBy(key) {
     const column = /** @type {Column} */ (this.options.columns.find((each) => each.key === key));
     const again = this.sort?.key === key;
-    // The first click on a number shows the largest, on a text the first in the alphabet.
+    // The first click sorts numbers from the largest, texts alphabetically.
     const descending = again ? !this.sort?.descending : column.unit !== "text";
     this.sort = { key, descending };
     this.limit = this.options.limit ?? STEP;
@@ -144,10 +144,10 @@ export class Table {
     const compare = this.sort ? comparing(rows, this.sort.key, this.sort.descending) : (/** @type {number} */ a, /** @type {number} */ b) => a - b;
     const wanted = matching(rows, this.query, this.texts);
     if (this.parents) {
-      // A filter opens all: what is found must be seen.
+      // A filter opens all rows, so that matches are visible.
       const open = this.query ? () => true : (/** @type {number} */ row) => this.open.has(row);
-      const found = flattened(this.parents, compare, wanted, open);
-      [this.order, this.children] = [found.shown, found.children];
+      const flat = flattened(this.parents, compare, wanted, open);
+      [this.order, this.children] = [flat.shown, flat.children];
     } else {
       this.order = [];
       for (let row = 0; row < rows.length; row++) if (wanted(row)) this.order.push(row);
@@ -181,12 +181,12 @@ export class Table {
   }
 
   offerMore() {
-    const left = this.order.length - this.body.children.length;
+    const hidden = this.order.length - this.body.children.length;
     this.more.replaceChildren();
-    if (left > 0) {
+    if (hidden > 0) {
       this.more.append(
-        h("button", { onclick: () => this.showMore() }, `Show ${number(Math.min(STEP, left))} more`),
-        h("span", { class: "quiet" }, ` ${number(left)} left`),
+        h("button", { onclick: () => this.showMore() }, `Show ${number(Math.min(STEP, hidden))} more`),
+        h("span", { class: "quiet" }, ` ${number(hidden)} left`),
       );
     } else if (!this.order.length) {
       const why = this.query ? `Nothing matches “${this.query.slice(0, 100)}”.` : "Nothing here.";
@@ -194,7 +194,7 @@ export class Table {
     }
   }
 
-  /** Add rows to those shown, which stay as they are. */
+  /** Append more rows. */
   showMore() {
     const first = this.limit;
     this.limit += STEP;
@@ -246,7 +246,7 @@ export class Table {
     return cell;
   }
 
-  /** The sign that opens and closes a row; the row itself has the keys. @param {number} row */
+  /** The mark that opens and closes a row; keys are handled by the row. @param {number} row */
   twisty(row) {
     const sign = !this.children.has(row) ? "" : this.isOpen(row) ? "▾" : "▸";
     return h("span", { class: "twisty", "aria-hidden": "true" }, sign);

@@ -2,9 +2,9 @@
 
 const KEPT_AS = "stepscope-theme";
 
-/** Take up what the reader chose last, and print in light colours: paper is white. */
+/** Restore the reader's last choice, and print in light colours. */
 export function startTheme() {
-  const chosen = kept();
+  const chosen = storedTheme();
   if (chosen) document.documentElement.dataset.theme = chosen;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", announce);
   window.addEventListener("beforeprint", () => print(true));
@@ -15,7 +15,7 @@ export function startTheme() {
 let onScreen = ""; // the theme to come back to
 
 /**
- * Lay the page out as paper shows it, and tell those that draw to do so now: no frame comes in
+ * Lay the page out for paper, and repaint canvases now: no frame comes in
  * between, and a canvas that kept the screen's size and colours would be stretched and dark.
  * @param {boolean} begins
  */
@@ -34,7 +34,7 @@ export function toggleTheme() {
   try {
     localStorage.setItem(KEPT_AS, theme);
   } catch {
-    // A page from disk may have no storage: the choice holds as long as it is open.
+    // A page from disk may have no storage: the choice lasts while it is open.
   }
 }
 
@@ -54,7 +54,7 @@ function announce() {
   window.dispatchEvent(new Event("themechange"));
 }
 
-function kept() {
+function storedTheme() {
   try {
     const theme = localStorage.getItem(KEPT_AS);
     return theme === "light" || theme === "dark" ? theme : null;

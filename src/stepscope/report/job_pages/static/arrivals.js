@@ -33,12 +33,9 @@ export class Arrivals {
       })
     );
     this.view = fitted(this.canvas, (context, width, height) => this.draw(context, width, height));
-    this.redraw = () => this.view.redraw();
-    window.addEventListener("themechange", this.redraw);
   }
 
   close() {
-    window.removeEventListener("themechange", this.redraw);
     this.view.close();
   }
 

@@ -40,13 +40,10 @@ export class Heat {
       })
     );
     this.view = fitted(this.canvas, (context, width, height) => this.draw(context, width, height));
-    this.redraw = () => this.view.redraw();
-    window.addEventListener("themechange", this.redraw);
     this.use(metric);
   }
 
   close() {
-    window.removeEventListener("themechange", this.redraw);
     this.view.close();
   }
 

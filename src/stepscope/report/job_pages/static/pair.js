@@ -3,11 +3,11 @@
 import { fitted, h, themed } from "stepscope/dom.js";
 import { tickText, time } from "stepscope/format.js";
 import { rowsOf } from "stepscope/lib/columns.js";
-import { colourOf } from "job/colours.js";
 
 /** @typedef {import("../../static/decode.js").Data} Data */
 /** @typedef {{start: number, end: number, text: string, colour: string, lane: number, row: number}} Box */
 
+const HUES = [212, 150, 28, 280, 340, 95, 190, 255];
 const [LEFT, TOP, BOTTOM] = [76, 6, 22];
 const [LANE, LANES, APART] = [16, 7, 18]; // of a rank: its collectives, then what it runs
 
@@ -224,4 +224,11 @@ export class Pair {
     else return;
     event.preventDefault();
   }
+}
+
+/** A colour for each name, the same wherever it is shown. @param {string} text */
+function colourOf(text) {
+  let sum = 7;
+  for (let i = 0; i < text.length; i++) sum = (sum * 31 + text.charCodeAt(i)) >>> 0;
+  return `hsl(${HUES[sum % HUES.length]} ${38 + (sum % 3) * 8}% ${38 + ((sum >> 4) % 3) * 5}%)`;
 }

@@ -1,4 +1,4 @@
-// The differential flame graph: as wide as the longer side, coloured by what changed.
+// The differential flame graph: as wide as the longer side, coloured by the change.
 
 import { signed } from "stepscope/diff/table.js";
 import { h } from "stepscope/dom.js";
@@ -16,17 +16,17 @@ export const page = {
   show(root, data, state, app) {
     const nodes = nodesOf(data);
     const chart = h("div", { class: "diff-flame", role: "tree", "aria-label": "Call paths of a step" });
-    const told = h("p", { class: "quiet", "aria-live": "polite" });
+    const status = h("p", { class: "quiet", "aria-live": "polite" });
     /** @param {number} top */
     const show = (top) => {
       const at = top < nodes.length ? top : 0;
-      told.textContent = words(nodes[at], nodes[0]);
-      chart.replaceChildren(...levels(nodes, at, (row) => show(row), (row) => (told.textContent = words(nodes[row], nodes[0]))));
+      status.textContent = words(nodes[at], nodes[0]);
+      chart.replaceChildren(...levels(nodes, at, (row) => show(row), (row) => (status.textContent = words(nodes[row], nodes[0]))));
       app.note({ at: at ? String(at) : "" });
     };
     root.append(
       h("p", null, "A box is a call path, as wide as the longer of before and after. ", h("span", { class: "diff-key diff-more" }, "longer"), " ", h("span", { class: "diff-key diff-less" }, "shorter"), " Click a box to zoom into it; click the lowest row to go back."),
-      told,
+      status,
       chart,
     );
     show(Number(state.at ?? 0));
@@ -67,7 +67,7 @@ function levels(nodes, top, open, tell) {
     for (const { row, left, width } of level) {
       const node = nodes[row];
       line.append(box(node, left, width, most, () => open(row === top && node.parent >= 0 ? node.parent : row), () => tell(row)));
-      // Children of both sides may be longer than the parent: they share its width then.
+      // Children may be longer in total than the parent: then they share its width.
       const sum = node.children.reduce((total, child) => total + size(nodes[child]), 0);
       const scale = width / Math.max(sum, size(node), 1);
       let at = left;

@@ -35,7 +35,7 @@ export const page = {
       timeline.open();
       timeline.redraw();
     }
-    // The keys of one move both.
+    // Keys on one timeline move both.
     const stops = shown.map((timeline, i) => listen(timeline, i === 0));
     const takeTheme = () => shown.forEach((timeline) => timeline.takeTheme());
     window.addEventListener("themechange", takeTheme);
@@ -54,7 +54,7 @@ function sideOf(data, prefix) {
   return new Data({ columns: own(data.header.columns), values: own(data.header.values) }, data.bytes);
 }
 
-/** Let each show what the other does. @param {Timeline[]} shown */
+/** Show the same time in both. @param {Timeline[]} shown */
 function lock(shown) {
   let busy = false;
   for (const timeline of shown) {

@@ -1,4 +1,4 @@
-// Paints a flame graph: only what is in sight, and nothing that no pixel would show.
+// Paints a flame graph: only visible nodes that are wide enough.
 
 import { themed } from "stepscope/dom.js";
 
@@ -36,7 +36,7 @@ export class Painter {
     this.colours();
   }
 
-  /** Take the colours of the theme. */
+  /** Read the colours of the theme. */
   colours() {
     this.fills = [];
     for (const [kind, code] of Object.entries(this.codes)) this.fills[code] = themed(`--flame-${NAMES[kind] ?? "other"}`);
@@ -154,7 +154,7 @@ const NAMES = {
 /** @type {Record<string, string>} */
 const WORDS = { python: "Python", native: "native code", operator: "operator", range: "range", runtime: "runtime call", device: "device work", module: "module", other: "other", waiting: "waiting" };
 
-/** As much of a text as there is room for. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
+/** As much of a text as fits. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
 function fitted(context, text, width) {
   const short = text.length > 200 ? text.slice(0, 200) : text;
   if (short === text && context.measureText(text).width <= width) return text;

@@ -1,4 +1,4 @@
-// What the nodes of a flame graph hold themselves: sums over the cells that are asked for.
+// The self values of a flame graph's nodes: sums over the chosen cells.
 
 /** @typedef {import("../decode.js").Data} Data */
 /**
@@ -20,7 +20,7 @@ export function hasWaiting(data, name) {
 }
 
 /**
- * What each node holds itself, and how much of that is waiting.
+ * The self value of each node, and how much of it is waiting.
  * @param {Data} data
  * @param {string} name of the graph
  * @param {Asked} asked

@@ -100,7 +100,7 @@ export class Layout {
   }
 
   /**
-   * The nodes with a wanted text, and what they hold together: one in another counts once.
+   * The nodes with a wanted text, and their total; nested ones count once.
    * @param {(text: number) => boolean} wanted by the number of the text
    */
   search(wanted) {

@@ -1,4 +1,4 @@
-// Which bars a chart draws: as many as there is room for, the highest of those that share one.
+// The bars of a chart: as many as fit, each the highest of its steps.
 
 /**
  * @param {ArrayLike<number>} heights one a step
@@ -17,7 +17,7 @@ export function barsFor(heights, width, widest) {
   return { rows, pitch: bars ? Math.min(width / bars, widest) : widest };
 }
 
-/** Where the lines of a scale stand: round numbers from 0, at most `most` above it. @param {number} highest @param {number} most */
+/** The lines of a scale: round numbers from 0, at most `most` above it. @param {number} highest @param {number} most */
 export function ticks(highest, most) {
   if (!(highest > 0)) return [0];
   const raw = highest / most;

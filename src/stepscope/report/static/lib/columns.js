@@ -18,8 +18,8 @@ export function textsOf(data, name) {
   const ends = data.column(`${name}.ends`);
   const decoder = new TextDecoder();
   /** @type {(string | undefined)[]} */
-  const known = new Array(ends.length);
-  return (code) => (known[code] ??= decoder.decode(bytes.subarray(code ? ends[code - 1] : 0, ends[code])));
+  const decoded = new Array(ends.length);
+  return (code) => (decoded[code] ??= decoder.decode(bytes.subarray(code ? ends[code - 1] : 0, ends[code])));
 }
 
 /** A table of the data. @param {Data} data @param {string} name @returns {Rows} */
@@ -55,7 +55,7 @@ export function subset(rows, picked) {
 
 /** The rows that hold a text. @param {Rows} rows @param {string} key @param {string} text */
 export function rowsWith(rows, key, text) {
-  const found = [];
-  for (let row = 0; row < rows.length; row++) if (rows.value(key, row) === text) found.push(row);
-  return found;
+  const matches = [];
+  for (let row = 0; row < rows.length; row++) if (rows.value(key, row) === text) matches.push(row);
+  return matches;
 }

@@ -1,10 +1,10 @@
-// What a report does not hold of its recording, as sentences; "" where it holds all.
+// What a report lacks of its recording, as sentences; "" if nothing.
 
 import { bytes, count, number } from "stepscope/format.js";
 
 /** @typedef {import("../decode.js").Data} Data */
 
-/** Events that were not recorded: no page has them. @param {Data} data */
+/** Events that were not recorded, which no page has. @param {Data} data */
 export function lostEvents(data) {
   const lost = data.value("overview.losses");
   if (!lost) return "";
@@ -16,10 +16,10 @@ export function lostEvents(data) {
   return `Lost: ${which}${count(lost.events, "event")}; the memory limit${limit} was reached. Sums do not include them.`;
 }
 
-/** Events that only sums have: pages that show single ones lack them. @param {Data} data */
+/** Events that are only in sums: pages of single events lack them. @param {Data} data */
 export function lowerDetail(data) {
-  const left = data.value("left_out");
-  if (!left) return "";
+  const leftOut = data.value("left_out");
+  if (!leftOut) return "";
   const events = data.value("overview").events;
-  return `Lower detail: the timeline holds ${number(events - left)} of ${number(events)} events, the longest at each moment. Sums include every event.`;
+  return `Lower detail: the timeline holds ${number(events - leftOut)} of ${number(events)} events, the longest at each moment. Sums include every event.`;
 }

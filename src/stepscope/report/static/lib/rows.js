@@ -21,7 +21,7 @@
 const collator = new Intl.Collator("en", { numeric: true });
 
 /**
- * How to order two rows: unknown numbers come last either way, and equal rows keep their order.
+ * A comparison of rows: unknown numbers come last in either direction, and equal rows keep their order.
  * @param {Rows} rows
  * @param {string} key
  * @param {boolean} descending
@@ -58,7 +58,7 @@ export function matching(rows, query, keys) {
 }
 
 /**
- * The row around each row of a tree, -1 at the top.
+ * The parent of each row of a tree, -1 at the top.
  * @param {ArrayLike<number>} depth
  */
 export function parentsOf(depth) {
@@ -74,7 +74,7 @@ export function parentsOf(depth) {
 }
 
 /**
- * What a tree shows: the rows wanted with all above them, siblings in order, closed rows closed.
+ * The visible rows of a tree: wanted rows with their ancestors, siblings in order.
  * @param {Int32Array} parents
  * @param {(a: number, b: number) => number} compare
  * @param {(row: number) => boolean} wanted
@@ -82,15 +82,15 @@ export function parentsOf(depth) {
  * @returns {{shown: number[], children: Map<number, number[]>}}
  */
 export function flattened(parents, compare, wanted, open) {
-  const kept = new Uint8Array(parents.length);
+  const isShown = new Uint8Array(parents.length);
   for (let row = parents.length - 1; row >= 0; row--) {
-    if (wanted(row)) kept[row] = 1;
-    if (kept[row] && parents[row] >= 0) kept[parents[row]] = 1;
+    if (wanted(row)) isShown[row] = 1;
+    if (isShown[row] && parents[row] >= 0) isShown[parents[row]] = 1;
   }
   /** @type {Map<number, number[]>} */
   const children = new Map();
   for (let row = 0; row < parents.length; row++) {
-    if (!kept[row]) continue;
+    if (!isShown[row]) continue;
     const siblings = children.get(parents[row]);
     if (siblings) siblings.push(row);
     else children.set(parents[row], [row]);
@@ -105,7 +105,7 @@ export function flattened(parents, compare, wanted, open) {
   return { shown, children };
 }
 
-/** The sum of what is above zero and known. @param {Rows} rows @param {string} key */
+/** The sum of the known positive values. @param {Rows} rows @param {string} key */
 export function totalOf(rows, key) {
   let total = 0;
   for (let row = 0; row < rows.length; row++) total += Math.max(Number(rows.value(key, row)) || 0, 0);

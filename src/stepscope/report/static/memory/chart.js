@@ -38,8 +38,6 @@ export class Chart {
     this.drag = null;
     this.width = 1;
     this.fit = fitted(canvas, (context, width, height) => this.draw(context, width, height));
-    this.theme = () => this.fit.redraw();
-    window.addEventListener("themechange", this.theme);
     canvas.addEventListener("pointerdown", (event) => this.down(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.up(event));
@@ -49,7 +47,6 @@ export class Chart {
   }
 
   close() {
-    window.removeEventListener("themechange", this.theme);
     this.fit.close();
   }
 
@@ -124,7 +121,7 @@ export class Chart {
     this.show({ from, to });
   }
 
-  /** The moment that a pixel shows: that of the most bytes in it. @param {number} x */
+  /** The moment that a pixel shows: its highest one. @param {number} x */
   seenAt(x) {
     const [from, to] = [this.timeAt(x - 0.5), this.timeAt(x + 0.5)];
     const { levels } = this.shown;
@@ -199,13 +196,13 @@ export class Chart {
     const columns = Math.ceil(this.width * ratio);
     const places = highest(levels, this.span.from, this.span.to, columns);
     const step = this.width / columns;
-    // On whole pixels: between two rectangles that share one, the ground would shine through.
+    // Edges are whole pixels, or the background would shine through between rectangles.
     const edge = (/** @type {number} */ x) => Math.round((MARGIN.left + x * step) * ratio) / ratio;
     const heights = new Float64Array(columns);
     for (const [i, column] of levels.series.entries()) {
       context.fillStyle = themed(colours[i]);
       for (let x = 0, run = 0; x < columns; x = run) {
-        // Columns alike are one rectangle: most of a chart changes at few places.
+        // Equal columns are one rectangle, since most of a chart changes at few places.
         for (run = x + 1; run < columns && places[run] === places[x]; run++);
         const size = places[x] < 0 ? 0 : column[places[x]] * scale;
         if (size > 0) context.fillRect(edge(x), bottom - heights[x] - size, edge(run) - edge(x), size);

@@ -54,7 +54,7 @@ export function levelsOf(blocks, count, seriesOf) {
   /** @param {number} time @param {number} place @param {number} change */
   const note = (time, place, change) => {
     now[place] += change;
-    // All that happens at one time is one change: what was in between was nobody's to see.
+    // Events at the same time are one change, since states in between lasted no time.
     if (!rows || times[rows - 1] !== time) times[rows++] = time;
     for (let i = 0; i < count; i++) series[i][rows - 1] = now[i];
   };
@@ -71,7 +71,7 @@ export function levelsOf(blocks, count, seriesOf) {
   for (let block = 0; block < start.length; block++) {
     const place = seriesOf(block);
     if (place < 0) continue;
-    // A block that ends where this one starts may be the same memory: the order does not matter.
+    // A block that ends where this one starts may be the same memory; the order is irrelevant.
     bury(start[block]);
     note(start[block], place, size[block]);
   }
@@ -106,7 +106,7 @@ export function highest(levels, from, to, width) {
   let at = placeAt(times, from);
   for (let x = 0; x < width; x++) {
     const until = from + ((to - from) * (x + 1)) / width;
-    // A change on the very edge leaves nothing of what was before in this pixel.
+    // A change exactly at the edge hides the state before it.
     if (times[at + 1] === from + ((to - from) * x) / width) at++;
     let best = at;
     while (at + 1 < times.length && times[at + 1] < until) {

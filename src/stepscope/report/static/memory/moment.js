@@ -1,4 +1,4 @@
-// What lives at one moment, as rows of a table: blocks one by one, or summed by who asked for them.
+// Memory in use at one moment, as rows of a table: single blocks, or sums by allocation site.
 
 import { grouped } from "stepscope/memory/levels.js";
 
@@ -10,7 +10,7 @@ import { grouped } from "stepscope/memory/levels.js";
 
 /** @typedef {"operator" | "module" | "line" | "stack" | "category" | "block"} Grouping */
 
-/** The groupings that the trace knows of, and their titles. @param {Sites} sites @returns {[Grouping, string][]} */
+/** The groupings that the trace has data for, and their titles. @param {Sites} sites @returns {[Grouping, string][]} */
 export function groupings(sites) {
   /** @type {[Grouping, string, boolean][]} */
   const all = [

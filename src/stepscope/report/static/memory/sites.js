@@ -1,4 +1,4 @@
-// Who asked for memory, in words: the operator, module, line and stack of a block.
+// Allocation sites as text: the operator, module, line and stack of a block.
 
 /** @typedef {import("../decode.js").Data} Data */
 
@@ -32,7 +32,7 @@ export class Sites {
     return this.text(this.line[site], "(not in your code)");
   }
 
-  /** The line of the user's, and the innermost frame where that is another. @param {number} site */
+  /** The user's line, and the innermost frame if it differs. @param {number} site */
   stackText(site) {
     const [innermost] = this.frames(site, 1);
     if (!innermost) return "(no stack)";

@@ -32,7 +32,7 @@ export function held(span, limits) {
   return { from, to: from + length };
 }
 
-/** Moved, if need be, so that a moment is in it. @param {Span} span @param {number} at @param {Span} limits */
+/** The span moved, if need be, to contain a moment. @param {Span} span @param {number} at @param {Span} limits */
 export function showing(span, at, limits) {
   if (at >= span.from && at <= span.to) return span;
   const half = (span.to - span.from) / 2;
@@ -49,7 +49,7 @@ export function timeTicks(span, count) {
   return { step, ticks };
 }
 
-/** Round sizes up to one that is no less than the most. @param {number} most bytes */
+/** Round sizes up to one that is at least the most. @param {number} most bytes */
 export function byteTicks(most) {
   let step = 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(most, 1) / 4)));
   if (step > 1 && (most / step) < 3) step /= 2;

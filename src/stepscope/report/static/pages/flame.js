@@ -104,7 +104,7 @@ class Graph {
     input.value = this.query;
     const turn = h("button", { "aria-pressed": String(this.view.upwards), title: "Callers at the bottom", onclick: () => this.turn(turn) }, "Flames up");
     const change = (/** @type {Record<string, string>} */ changes) => app.go("flame", { ...app.state, ...changes });
-    // Nodes are numbered anew in another view, so that the zoom cannot be kept there.
+    // Views number nodes differently, so the zoom is lost.
     const byView = (/** @type {string} */ value) => app.go("flame", without({ ...app.state, view: value }, "at"));
     const merged = data.value(`${name}.merged`);
     return h(
@@ -258,7 +258,7 @@ class Graph {
     this.hits.textContent = hits ? `${number(hits)} found: ${this.shown(amount)}, ${percent(amount, whole)}` : "nothing found";
   }
 
-  /** Say where we are, in words. */
+  /** Describe the current node in words. */
   tell() {
     const { view } = this;
     this.details.replaceChildren(...this.told(view.hover >= 0 ? view.hover : view.current));
@@ -280,7 +280,7 @@ class Graph {
     return [h("strong", null, this.texts(layout.text[node]).slice(0, 2000)), h("span", null, facts.filter(Boolean).join(" · "))];
   }
 
-  /** What all shares are of. */
+  /** The total that shares refer to. */
   scope() {
     const where = this.state.thread ? placeName(this.data, this.state.thread) : threadsOf(this.data).length > 1 ? "all threads" : "the program";
     const running = this.metric === "cpu_ns" && this.state.waiting !== "shown" && hasWaiting(this.data, this.name) ? "running " : "";
@@ -291,7 +291,7 @@ class Graph {
     if (this.crumbsOf === this.view.root) return;
     this.crumbsOf = this.view.root;
     const path = this.layout.path(this.view.root).reverse();
-    // Of a deep stack the ends say most.
+    // The ends of a deep stack are most informative.
     const shown = path.length > 8 ? [...path.slice(0, 2), -1, ...path.slice(-5)] : path;
     const items = shown.map((node) =>
       node < 0

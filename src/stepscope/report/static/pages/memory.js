@@ -20,7 +20,7 @@ import { Table } from "stepscope/table.js";
 
 const ALL = "all";
 const RESERVED = "reserved";
-// What lasts lies at the bottom, what comes and goes on top: the lower edges stay flat.
+// Lasting memory is at the bottom, changing memory on top, so that lower edges stay flat.
 const ORDER = ["parameter", "optimizer_state", "input", "unknown", "gradient", "activation", "autograd_detail", "temporary"];
 
 /** @type {import("../app.js").Page} */
@@ -62,13 +62,13 @@ class MemoryPage {
     const named = this.devices.findIndex((device) => device.name === state.device);
     this.device = state.device === ALL ? -1 : Math.max(named, 0); // -1: all of them
     this.hidden = new Set((state.hide ?? "").split(",").filter(Boolean));
-    const known = groupings(this.sites).map(([id]) => id);
+    const ids = groupings(this.sites).map(([id]) => id);
     /** @type {Grouping} */
-    this.grouping = known.find((id) => id === state.group) ?? known[0];
+    this.grouping = ids.find((id) => id === state.group) ?? ids[0];
     this.series = this.seriesOf();
     this.used = this.usedSeries();
     this.levels = this.summed();
-    this.told = { reserved: this.toldOf("reserved") };
+    this.reserved = this.reservedByAllocator();
     if (state.hide === undefined && this.isFarAbove()) this.hidden.add(RESERVED);
     this.cursor = "at" in state ? Number(state.at) || 0 : this.peak().time;
     this.build(root);
@@ -109,7 +109,7 @@ class MemoryPage {
     const changed = (/** @type {Event} */ event) => {
       const device = Number(/** @type {HTMLSelectElement} */ (event.target).value);
       const { name } = this.devices[device] ?? { name: ALL };
-      // Another device has another peak: start there.
+      // Each device has its own peak, which is shown first.
       this.app.go("memory", { device: name, group: this.grouping });
     };
     return h("label", null, "Device ", h("select", { onchange: changed }, ...options));
@@ -153,20 +153,20 @@ class MemoryPage {
     return h("span", { class: "memory-peak" }, h("strong", { title: `${number(size)} bytes` }, `Peak ${bytes(size)}`), ` at ${time(at)}${where.join("")}`);
   }
 
-  /** What the allocator held at the peak, what would lower it, and what the trace does not tell. */
+  /** What the allocator held at the peak, what would lower it, and what is unknown. */
   about() {
     const about = this.devices[this.device]?.about;
     if (!about) return null;
     const { reserved_bytes, most_reserved_bytes, unused_bytes, savings, unknown } = about;
-    const held = reserved_bytes
+    const atPeak = reserved_bytes
       ? `At the peak the allocator held ${bytes(reserved_bytes)}, ${bytes(unused_bytes)} (${percent(unused_bytes, reserved_bytes)}) of it unused; at most ${bytes(most_reserved_bytes)}.`
       : "";
-    if (!held && !savings.length && !unknown.length) return null;
+    if (!atPeak && !savings.length && !unknown.length) return null;
     const items = savings.map(({ bytes: size, text }) => h("li", null, h("strong", null, bytes(size)), ` ${text}`));
     return h(
       "section",
       { class: "memory-about" },
-      held && h("p", null, held),
+      atPeak && h("p", null, atPeak),
       items.length > 0 && h("p", null, "What would lower it, each by itself:"),
       items.length > 0 && h("ul", null, ...items),
       ...unknown.map((line) => h("p", { class: "quiet" }, line)),
@@ -184,7 +184,7 @@ class MemoryPage {
     return this.devices.map((device, i) => ({ name: device.name, colour: names[i % names.length].colour }));
   }
 
-  /** Which series a block belongs to, -1 to none that is shown. @param {number} block */
+  /** The series of a block, -1 if it is not shown. @param {number} block */
   seriesOfBlock(block) {
     const place = this.device < 0 ? this.blocks.device[block] : this.blocks.category[block];
     const isShown = this.device < 0 || this.blocks.device[block] === this.device;
@@ -195,26 +195,25 @@ class MemoryPage {
     return levelsOf(this.blocks, this.series.length, (block) => this.seriesOfBlock(block));
   }
 
-  /** What the chart draws, the areas in their order. */
+  /** What the chart draws, with the areas in order. */
   shown() {
     const places = [...this.used].sort((a, b) => a - b);
     if (this.device >= 0) places.sort((a, b) => ORDER.indexOf(this.categories[a]) - ORDER.indexOf(this.categories[b]));
-    const { reserved } = this.told;
     return {
       levels: { ...this.levels, series: places.map((i) => this.levels.series[i]) },
       colours: places.map((i) => this.series[i].colour),
       peak: this.isWhole() ? this.peak() : null,
-      reserved: this.hasReserved() && !this.hidden.has(RESERVED) ? reserved : null,
+      reserved: this.hasReserved() && !this.hidden.has(RESERVED) ? this.reserved : null,
     };
   }
 
   hasReserved() {
-    return this.told.reserved.values.some((value) => value > 0);
+    return this.reserved.values.some((value) => value > 0);
   }
 
-  /** Whether what the allocator holds would press all else flat against the ground. */
+  /** Whether the reserved memory is so high that it would flatten everything else. */
   isFarAbove() {
-    return this.told.reserved.values.some((value) => value > 2 * this.peak().bytes);
+    return this.reserved.values.some((value) => value > 2 * this.peak().bytes);
   }
 
   /** Whether no area is left out. */
@@ -222,11 +221,11 @@ class MemoryPage {
     return !this.series.some(({ name }) => this.hidden.has(name));
   }
 
-  /** What the allocator of the device said of itself. @param {"reserved"} what */
-  toldOf(what) {
+  /** The bytes that the device's allocator reserved over time. */
+  reservedByAllocator() {
     const times = this.data.column("memory.told.time");
     const device = this.data.column("memory.told.device");
-    const values = this.data.column(`memory.told.${what}`);
+    const values = this.data.column("memory.told.reserved");
     const rows = [];
     for (let i = 0; i < times.length; i++) if (device[i] === this.device) rows.push(i);
     return { times: Float64Array.from(rows, (i) => times[i]), values: Float64Array.from(rows, (i) => values[i]) };
@@ -303,7 +302,7 @@ class MemoryPage {
       const { name, colour } = this.series[i];
       return this.legendEntry(name, colour, this.levels.series[i][place] ?? 0);
     });
-    const { times, values } = this.told.reserved;
+    const { times, values } = this.reserved;
     if (this.hasReserved()) entries.push(this.legendEntry(RESERVED, "", values[placeAt(times, this.cursor)] ?? 0));
     const legend = /** @type {HTMLElement} */ (this.legend);
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset.name;
@@ -326,7 +325,7 @@ class MemoryPage {
     );
   }
 
-  /** Those that any block is of. */
+  /** The series that have blocks. */
   usedSeries() {
     const { device, category } = this.blocks;
     const used = new Set();

@@ -105,10 +105,10 @@ function losses(data) {
 /** @param {Data} data @param {App} app */
 function findings(data, app) {
   /** @type {Finding[] | undefined} */
-  const found = data.value("findings");
-  if (!found) return null;
-  if (!found.length) return card("Findings", "findings", h("p", { class: "quiet" }, "None of the known problems was found."));
-  const items = found.map((finding) =>
+  const findings = data.value("findings");
+  if (!findings) return null;
+  if (!findings.length) return card("Findings", "findings", h("p", { class: "quiet" }, "None of the known problems was found."));
+  const items = findings.map((finding) =>
     h(
       "li",
       { class: finding.severity },
@@ -178,8 +178,8 @@ function costliestOnDevice(data, app) {
   return linesCard("Lines whose kernels take most", device?.lines ?? [], `Of ${of}: what the line launches, and its backward pass.`, app);
 }
 
-/** @param {string} title @param {Part[]} lines @param {string} told @param {App} app */
-function linesCard(title, lines, told, app) {
+/** @param {string} title @param {Part[]} lines @param {string} note @param {App} app */
+function linesCard(title, lines, note, app) {
   if (!lines.length) return null;
   const rows = lines.map((row) =>
     h(
@@ -191,7 +191,7 @@ function linesCard(title, lines, told, app) {
       h("td", null, percent(row.share, 1)),
     ),
   );
-  return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...rows)), h("p", { class: "quiet" }, told));
+  return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...rows)), h("p", { class: "quiet" }, note));
 }
 
 /** How busy devices were, and what they make of a step. @param {Data} data @param {App} app */
@@ -237,13 +237,13 @@ function deviceStep(data, app) {
 
 /** @param {"operators" | "kernels"} page @param {Data} data @param {App} app */
 function top(page, data, app) {
-  const told = data.value("overview");
+  const overview = data.value("overview");
   const { unit, unit_ns } = answerOf(data);
   /** @type {Row[]} */
-  const rows = told[page];
+  const rows = overview[page];
   if (!rows.length) return null;
   const one = unit === "run" ? "the run" : `a ${unit}`;
-  const whole = page === "operators" ? unit_ns : told.busy_ns;
+  const whole = page === "operators" ? unit_ns : overview.busy_ns;
   const lines = rows.map((row) =>
     h(
       "tr",

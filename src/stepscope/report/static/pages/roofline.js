@@ -46,7 +46,7 @@ export const page = {
     const points = pointsOf(rows);
     const line = h("p", { class: "quiet roofline-point", role: "status" });
     /** @param {number} row */
-    const tell = (row) => (line.textContent = row < 0 ? hint(points) : told(rows, row));
+    const tell = (row) => (line.textContent = row < 0 ? hint(points) : describe(rows, row));
     const plot = new Plot({
       points,
       roofs: about.roofs,
@@ -110,7 +110,7 @@ function hint(points) {
 }
 
 /** @param {Rows} rows @param {number} row */
-function told(rows, row) {
+function describe(rows, row) {
   /** @type {(key: string) => number} */
   const value = (key) => Number(rows.value(key, row));
   const share = value("share");

@@ -4,7 +4,7 @@ import { isTyping } from "stepscope/app.js";
 import { h, select } from "stepscope/dom.js";
 import { bytes, number, time } from "stepscope/format.js";
 import { whenChoice } from "stepscope/scopes.js";
-import { found, isPart, Lines, textLines } from "stepscope/source/lines.js";
+import { isPart, Lines, linesWith, textLines } from "stepscope/source/lines.js";
 import { Table } from "stepscope/table.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -45,9 +45,9 @@ class SourcePage {
     this.times = data.value("source.times");
     this.when = this.times.includes(state.when) ? state.when : this.times[0];
     this.lines = new Lines(data, this.when);
-    const known = this.lines.measures().map(([id]) => id);
+    const measures = this.lines.measures().map(([id]) => id);
     /** @type {Measure} */
-    this.measure = known.find((id) => id === state.by) ?? known[0];
+    this.measure = measures.find((id) => id === state.by) ?? measures[0];
     this.query = state.q ?? "";
     this.files = this.lines.files(this.measure);
     this.file = this.files.find((file) => file.name === state.file) ?? this.files[0];
@@ -116,7 +116,7 @@ class SourcePage {
     return measure.startsWith("bytes") ? bytes(value) : time(value);
   }
 
-  /** The line of the file that costs most, -1 where none does. */
+  /** The most expensive line of the file, -1 if none costs anything. */
   hottest() {
     const [row] = this.lines.hottest(this.file, this.measure);
     return row !== undefined && this.value(row) > 0 ? row : -1;
@@ -129,7 +129,7 @@ class SourcePage {
       const button = h(
         "button",
         { "aria-current": file.file === this.file.file && "true", title: file.name.slice(0, 1000), onclick: () => this.open(file) },
-        // The marks keep a path's own order in a box that is cut at its beginning.
+        // The marks keep the path's order in a box that is cut at its beginning.
         h("span", { class: "source-name" }, h("bdi", null, file.name.slice(-400))),
         h("span", { class: "quiet" }, this.cost(file.cost)),
       );
@@ -158,15 +158,15 @@ class SourcePage {
     const rowOf = new Map();
     for (let row = first; row < last; row++) rowOf.set(line[row], row);
     const numbers = this.text.map((_, i) => i + 1);
-    // Code of the module whose line is not known, in traces that tell where functions begin.
+    // Module code without a known line, in traces that only tell where functions begin.
     if (rowOf.has(0)) numbers.unshift(0);
-    // Of a file that is not here, or is shorter now, only what is known to have run.
+    // For a missing or shortened file, show only the lines that ran.
     for (let row = first; row < last; row++) if (line[row] > this.text.length) numbers.push(line[row]);
     const beside = this.lines.beside(this.measure);
     const mostOf = (/** @type {Measure} */ id) => this.lines.values[id][this.lines.hottest(this.file, id)[0]] || 1;
-    // The parts of the self time are drawn to its scale: side by side they add up to its bar.
+    // The parts of the self time share its scale, so that they add up to its bar.
     const costs = beside.map(([id]) => ({ id, most: mostOf(isPart(id) ? "self" : id) }));
-    const rows = numbers.map((each) => this.codeRow(each, rowOf.get(each) ?? -1, costs));
+    const rows = numbers.map((line) => this.codeRow(line, rowOf.get(line) ?? -1, costs));
     const titles = beside.map(([id, title, hint]) => h("th", { scope: "col", title: hint, class: isPart(id) && "part-cost" }, title));
     const counted = this.lines.calls.length > 0;
     const others = [...(counted ? ["Calls"] : []), "Line", this.text.length ? "Code" : "Function"].map((title) => h("th", { scope: "col" }, title));
@@ -199,19 +199,19 @@ class SourcePage {
 
   /** @param {number} line @param {number} row of the lines that cost something, -1 @param {{id: Measure, most: number}[]} costs */
   codeRow(line, row, costs) {
-    const known = row >= 0;
+    const hasCost = row >= 0;
     const text = line ? (this.text[line - 1] ?? `${this.lines.functions[row]}`) : "(module level: which line is not recorded)";
     const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
     const cells = costs.map(({ id, most }) => {
-      const value = known ? this.lines.values[id][row] : 0;
+      const value = hasCost ? this.lines.values[id][row] : 0;
       const cell = h("td", { class: isPart(id) ? "cost part-cost" : "cost" }, this.cost(value, id));
       if (value) cell.style.setProperty("--share", `${((100 * value) / most).toFixed(1)}%`);
       return cell;
     });
-    const calls = known && this.lines.calls[row] ? number(this.lines.calls[row]) : "";
+    const calls = hasCost && this.lines.calls[row] ? number(this.lines.calls[row]) : "";
     return h(
       "tr",
-      { "data-line": line, "data-row": known && row, tabindex: known && -1 },
+      { "data-line": line, "data-row": hasCost && row, tabindex: hasCost && -1 },
       ...cells,
       this.lines.calls.length > 0 && h("td", null, calls),
       h("td", { class: "number" }, line || ""),
@@ -232,12 +232,12 @@ class SourcePage {
     this.showLine();
   }
 
-  /** Bring the line that is chosen into sight. */
+  /** Scroll to the chosen line. */
   reveal() {
     this.code.querySelector("tr[aria-current]")?.scrollIntoView({ block: "center" });
   }
 
-  /** Mark the line that is chosen, and show what ran on it. */
+  /** Mark the chosen line, and show what ran on it. */
   showLine() {
     this.code.querySelector("tr[aria-current]")?.removeAttribute("aria-current");
     this.details.replaceChildren();
@@ -291,7 +291,7 @@ class SourcePage {
     const column = (/** @type {string} */ name) => this.data.column(`source.operators.${name}`);
     const names = column("name");
     const has = (/** @type {string} */ name) => column(name).some((value) => value > 0);
-    // Samples tell where the time goes; of the events, what they cannot know.
+    // Samples have the times; events add what samples cannot know.
     const sampled = this.data.value("source.sampled");
     /** @type {(import("../lib/rows.js").Column | false)[]} */
     const columns = [
@@ -319,7 +319,7 @@ class SourcePage {
   search(query) {
     this.query = query;
     this.app.note({ q: query });
-    this.hits = found(this.text, query);
+    this.hits = linesWith(this.text, query);
     const hits = new Set(this.hits.map(String));
     for (const tr of this.code.querySelectorAll("tbody tr")) {
       tr.classList.toggle("found", hits.has(/** @type {HTMLElement} */ (tr).dataset.line ?? ""));
@@ -348,7 +348,7 @@ class SourcePage {
     event.preventDefault();
   }
 
-  /** To the next line that costs something. @param {-1 | 1} way */
+  /** Go to the next line with a cost. @param {-1 | 1} way */
   step(way) {
     const { first, last } = this.file;
     let row = this.row < 0 ? (way > 0 ? first - 1 : last) : this.row;

@@ -1,4 +1,4 @@
-// The roofline: operations for each byte across, operations a second up, and the device's roofs.
+// The roofline: operations per byte on the x axis, operations per second on the y axis, and the roofs.
 
 import { fitted, h, themed } from "stepscope/dom.js";
 import { number, scaled } from "stepscope/format.js";
@@ -15,7 +15,7 @@ import { decades, radius, rangesOf, slope } from "stepscope/roofline/scale.js";
  */
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [84, 16, 14, 40];
-const NEAR = 6; // px around a point that still are the point
+const NEAR = 6; // px around a point that count as the point
 
 /** The colour of a type. @param {string} dtype */
 export function colourOf(dtype) {
@@ -49,12 +49,9 @@ export class Plot {
       })
     );
     this.view = fitted(this.canvas, (context, width, height) => this.draw(context, width, height));
-    this.redraw = () => this.view.redraw();
-    window.addEventListener("themechange", this.redraw);
   }
 
   close() {
-    window.removeEventListener("themechange", this.redraw);
     this.view.close();
   }
 
@@ -141,7 +138,7 @@ export class Plot {
   /** Write along a line, below it. @param {CanvasRenderingContext2D} context @param {number[]} a @param {number[]} b @param {string} text */
   alongSlope(context, [x0, y0], [x1, y1], text) {
     const bottom = this.size.height - BOTTOM;
-    const start = y0 > bottom ? x0 + ((x1 - x0) * (bottom - y0)) / (y1 - y0) : x0; // where it comes in sight
+    const start = y0 > bottom ? x0 + ((x1 - x0) * (bottom - y0)) / (y1 - y0) : x0; // where the line enters the plot
     context.save();
     context.translate((start + x1) / 2, y1 + ((y0 - y1) * (x1 - (start + x1) / 2)) / (x1 - x0));
     context.rotate(Math.atan2(y1 - y0, x1 - x0));
@@ -170,12 +167,12 @@ export class Plot {
 
   /** The smallest point at a place, -1 without. @param {number} x @param {number} y */
   at(x, y) {
-    let found = -1;
+    let nearest = -1;
     for (const [i, point] of this.shown.points.entries()) {
       const away = Math.hypot(this.x(point.intensity) - x, this.y(point.rate) - y);
-      if (away <= radius(point.time, this.longest) + NEAR) found = i; // later ones are smaller
+      if (away <= radius(point.time, this.longest) + NEAR) nearest = i; // later ones are smaller
     }
-    return found;
+    return nearest;
   }
 
   /** @param {number} i */

@@ -30,9 +30,9 @@ function around(values) {
 
 /** The whole powers of ten in a range. @param {Range} range */
 export function decades({ from, to }) {
-  const found = [];
-  for (let power = Math.ceil(from); power <= Math.floor(to); power++) found.push(power);
-  return found;
+  const powers = [];
+  for (let power = Math.ceil(from); power <= Math.floor(to); power++) powers.push(power);
+  return powers;
 }
 
 /**
@@ -46,7 +46,7 @@ export function slope(x, roofs, memory) {
   return { from: [low, low * memory], to: [end, end * memory] };
 }
 
-/** How large a point is drawn: its area shows its time. @param {number} time @param {number} longest */
+/** The radius of a point, whose area shows its time. @param {number} time @param {number} longest */
 export function radius(time, longest) {
   return Math.max(3, 18 * Math.sqrt(longest ? time / longest : 0));
 }

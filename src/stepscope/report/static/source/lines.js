@@ -21,7 +21,7 @@ export const MEASURES = [
 const TIMES = new Set(["self", "total", "python", "native", "operator", "waiting"]); // of samples
 const PARTS = new Set(["python", "native", "operator", "waiting"]); // of the self time
 
-/** Whether it is one of the parts of the self time. @param {Measure} measure */
+/** Whether a measure is a part of the self time. @param {Measure} measure */
 export const isPart = (measure) => PARTS.has(measure);
 
 export class Lines {
@@ -48,22 +48,22 @@ export class Lines {
     this.partLine = data.column(`${this.parts}.line`);
   }
 
-  /** The measures of which the trace has anything. */
+  /** The measures that the trace has values for. */
   measures() {
     return MEASURES.filter(([id]) => id === "self" || this.values[id].some((value) => value > 0));
   }
 
-  /** What stands beside a line: each kind of cost once, and the one that is asked for. @param {Measure} chosen */
+  /** The measures shown for a line: each kind of cost once, and the chosen one. @param {Measure} chosen */
   beside(chosen) {
     const hidden = new Set(["device_total", "bytes_total"]);
     if (hidden.delete(chosen)) hidden.add(chosen.replace("_total", ""));
-    const known = this.measures();
-    // A self time with one part is that part.
-    const apart = known.filter(([id]) => isPart(id)).length > 1;
-    return known.filter(([id]) => !hidden.has(id) && (apart || !isPart(id)));
+    const measures = this.measures();
+    // A self time with a single part equals it.
+    const apart = measures.filter(([id]) => isPart(id)).length > 1;
+    return measures.filter(([id]) => !hidden.has(id) && (apart || !isPart(id)));
   }
 
-  /** What a file costs: inner lines count for outer ones in totals, so those are not summed. @param {Measure} measure @returns {File[]} the dearest first */
+  /** The cost of a file; totals are not summed, since inner lines count for outer ones. @param {Measure} measure @returns {File[]} the most expensive first */
   files(measure) {
     const own = /** @type {Measure} */ (measure.replace("_total", "").replace("total", "self"));
     const values = this.values[own];
@@ -78,7 +78,7 @@ export class Lines {
     return files.sort((a, b) => b.cost - a.cost || (a.name < b.name ? -1 : 1));
   }
 
-  /** The rows of a file, the dearest first. @param {File} file @param {Measure} measure */
+  /** The rows of a file, the most expensive first. @param {File} file @param {Measure} measure */
   hottest(file, measure) {
     const rows = Array.from({ length: file.last - file.first }, (_, i) => file.first + i);
     return rows.sort((a, b) => this.values[measure][b] - this.values[measure][a] || a - b);
@@ -95,7 +95,7 @@ export class Lines {
     return run(this.operatorLine, row);
   }
 
-  /** What ran on a line by its samples: rows of the parts' columns. @param {number} row */
+  /** What a line's samples ran: rows of the parts' columns. @param {number} row */
   partsOf(row) {
     return run(this.partLine, row);
   }
@@ -112,18 +112,18 @@ function run(column, value) {
 
 /** The lines of a text, tabs as spaces; what follows a line's end belongs to the next. @param {string} text */
 export function textLines(text) {
-  // Python's own notion of a line: no form feed, no Unicode separator ends one.
+  // As in Python, neither form feeds nor Unicode separators end a line.
   const lines = text.split(/\r\n|\r|\n/);
   if (lines[lines.length - 1] === "") lines.pop();
   return lines;
 }
 
 /**
- * The numbers of the lines that hold a text, in any case.
+ * The numbers of the lines with a text, ignoring case.
  * @param {string[]} lines
  * @param {string} query
  */
-export function found(lines, query) {
+export function linesWith(lines, query) {
   const wanted = query.toLowerCase();
   if (!wanted) return [];
   return lines.flatMap((line, i) => (line.toLowerCase().includes(wanted) ? [i + 1] : []));

@@ -25,8 +25,8 @@ export function stepsOf(data) {
 }
 
 /**
- * The step to go to: beside the one that fills the view, or, where none does, the first or the last
- * of those in sight.
+ * The step to go to: the neighbour of the one that fills the view; if none does, the first or last
+ * visible one.
  * @param {Step[]} steps
  * @param {{from: number, to: number}} view
  * @param {1 | -1} direction

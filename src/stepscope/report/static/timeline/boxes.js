@@ -28,7 +28,7 @@ import { search } from "stepscope/timeline/lanes.js";
 export function eachBox(lanes, lane, from, perPixel, width, visit) {
   const { start, end } = lanes;
   const { last } = lane;
-  // Half a pixel around the view rounds into it; a wide slice may end, a narrow one begin there.
+  // Half a pixel around the view rounds into it: a wide slice may end there, or a narrow one begin.
   let at = search(end, from - perPixel / 2, lane.first, last);
   let free = 0; // the first pixel without a box
   while (at < last) {

@@ -23,13 +23,13 @@ const HUES = {
   MODULE: [255, 272, 55],
 };
 
-/** A kind as people say it. @param {string} name such as "DEVICE_RANGE" */
+/** The name of a kind for people. @param {string} name such as "DEVICE_RANGE" */
 export function kindWord(name) {
   const words = { RUNTIME: "runtime call", PYTHON: "Python call", MEMCPY: "copy", MEMSET: "fill", SYNC: "synchronisation" };
   return words[/** @type {keyof typeof words} */ (name)] ?? name.toLowerCase().replace("_", " ");
 }
 
-// The contrast of the text on a box, by the shade: any hue is as easy to read as any other.
+// The contrast of text by shade, so that all hues are equally readable.
 const CONTRASTS = { light: [11.5, 10.2, 9], dark: [7.4, 6.2, 5.2] };
 const DARK_STRENGTH = 0.75; // strong colours glare on a dark ground
 

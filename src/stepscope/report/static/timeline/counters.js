@@ -25,21 +25,21 @@ const GAP = 5; // CSS pixels below a curve
 export function countersOf(data) {
   /** @type {Stored[]} */
   const stored = data.value("timeline.counters") ?? [];
-  return stored.map((each, i) => {
+  return stored.map((counter, i) => {
     const values = data.column(`counters.${i}.value`);
     let most = 0;
     for (let at = 0; at < values.length; at++) most = Math.max(most, values[at]);
-    return { number: i, ...each, time: data.column(`counters.${i}.time`), values, most };
+    return { number: i, ...counter, time: data.column(`counters.${i}.time`), values, most };
   });
 }
 
-/** What a counter last said at a moment; null before its first value. @param {Counter} counter @param {number} moment ns */
+/** The last value of a counter at a moment; null before its first. @param {Counter} counter @param {number} moment ns */
 export function valueAt({ time, values }, moment) {
   const at = search(time, moment, 0, time.length, true) - 1;
   return at < 0 ? null : values[at];
 }
 
-/** What a counter says at a moment, in words. @param {Counter} counter @param {number} moment ns */
+/** The value of a counter at a moment, as text. @param {Counter} counter @param {number} moment ns */
 export function counterText(counter, moment) {
   const value = valueAt(counter, moment);
   return value === null ? "" : `${counter.name} — ${number(value)} ${counter.unit}`;
@@ -75,7 +75,7 @@ export function paintCounters(context, width, height, { view, layout, scroll }) 
 }
 
 /**
- * The steps of a curve in sight; of the values that share a pixel, the highest.
+ * The visible steps of a curve; the highest of the values that share a pixel.
  * @param {Counter} counter
  * @param {View} view
  * @param {number} width

@@ -16,7 +16,7 @@ const TOP = 20; // names in an interval's sum
 const UNFINISHED = 1; // SliceFlags
 const ASYNC = 2;
 
-/** What the panel says while nothing is selected. @param {[string, string][]} legend */
+/** The panel's text without a selection. @param {[string, string][]} legend */
 export function hints(legend) {
   const keys = [
     ["W / S", "zoom in and out; also the wheel"],
@@ -76,19 +76,19 @@ function basicFacts(data, row) {
   const module = ancestorOfKind(data, row, data.value("kinds")?.MODULE ?? -1);
   const self = data.selfTime(row);
   /** @type {[string, string][]} */
-  const found = [
+  const facts = [
     ["Kind", kindWord(word)],
     ["Duration", time(duration) + (flags & UNFINISHED ? " (unfinished when recording stopped)" : "")],
     ["Self time", `${time(self)} (${percent(self, duration)})`],
     ["Start", tickText(data.column("slices.start")[row], Math.max(duration / 10, 1))],
   ];
   const full = data.value("strings.full")?.[data.column("slices.name")[row]];
-  if (full) found.push(["Full name", full]);
-  if (flags & ASYNC) found.push(["Ended", "on another thread, or while its own did other things"]);
-  if (track) found.push(["Thread", threadName(track)]);
-  if (step) found.push(["Step", number(step - 1)]);
-  if (module >= 0) found.push(["Module", data.text(data.column("slices.name")[module])]);
-  return found;
+  if (full) facts.push(["Full name", full]);
+  if (flags & ASYNC) facts.push(["Ended", "on another thread, or while its own did other things"]);
+  if (track) facts.push(["Thread", threadName(track)]);
+  if (step) facts.push(["Step", number(step - 1)]);
+  if (module >= 0) facts.push(["Module", data.text(data.column("slices.name")[module])]);
+  return facts;
 }
 
 /** @param {{pid: string, tid: string, process: string, label: string, thread: string}} track */

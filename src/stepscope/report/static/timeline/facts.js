@@ -59,7 +59,7 @@ export function costFacts(data, row) {
   return facts;
 }
 
-/** The value of a column that few rows have, 0 without. @param {Data} data @param {string} name @param {number} row */
+/** A value in a sparse column, 0 if the row has none. @param {Data} data @param {string} name @param {number} row */
 function sparse(data, name, row) {
   const rows = data.column(`${name}.rows`);
   const at = search(rows, row, 0, rows.length);
@@ -67,8 +67,8 @@ function sparse(data, name, row) {
 }
 
 /**
- * The inputs of an operator, one line each, and its other arguments; a fragment that is no JSON is
- * shown as it is.
+ * The inputs of an operator, one line each, and its other arguments; an invalid fragment is
+ * shown unchanged.
  * @param {string} fragment JSON without its braces
  * @returns {{inputs: string[], others: Fact[]}}
  */

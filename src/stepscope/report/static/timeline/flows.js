@@ -107,12 +107,12 @@ class Ties {
    * @param {(row: number) => boolean} wanted
    */
   to(first, last, wanted) {
-    const found = [];
+    const targets = [];
     const { order, sources } = this.sorted();
     let at = search(sources, first, 0, sources.length);
     for (; at < sources.length && sources[at] < last; at++) {
-      if (wanted(sources[at])) found.push(this.target[order[at]]);
+      if (wanted(sources[at])) targets.push(this.target[order[at]]);
     }
-    return found.sort((a, b) => a - b);
+    return targets.sort((a, b) => a - b);
   }
 }

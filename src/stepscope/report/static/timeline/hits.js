@@ -25,7 +25,7 @@ export class Hits {
     const wanted = text.toLowerCase();
     this.named = new Uint8Array(Math.max(data.column("strings.offsets").length, 1));
     for (const id of names) if (data.text(id).toLowerCase().includes(wanted)) this.named[id] = 1;
-    /** How many hits lie before a place: whether a pixel of many slices holds one. */
+    /** The number of hits before a place, which tells whether a pixel contains one. */
     this.before = new Uint32Array(count + 1);
     for (let at = 0; at < count; at++) {
       this.before[at + 1] = this.before[at] + this.named[name[rows[at]]];
@@ -40,7 +40,7 @@ export class Hits {
   }
 
   /**
-   * The next hit after a row in order of start, or the one before it; round at the ends; -1 without.
+   * The next or previous hit in order of start, cyclic; -1 without hits.
    * @param {number} row -1: before the first
    * @param {1 | -1} direction
    */

@@ -107,7 +107,7 @@ function click(timeline, event, target) {
   if (step) timeline.showStep(step);
 }
 
-/** Tell beside the pointer what is under it. @param {Timeline} timeline @param {MouseEvent} event */
+/** Show a tip for the slice under the pointer. @param {Timeline} timeline @param {MouseEvent} event */
 function hover(timeline, event) {
   const row = event.buttons ? -1 : rowUnder(timeline, event);
   const { tip, element } = timeline;
@@ -129,7 +129,7 @@ function sliceText({ data }, row) {
   return `${name} — ${time(data.column("slices.duration")[row])}`;
 }
 
-/** What the counter under a point of the canvas says there, "" without. @param {Timeline} timeline @param {MouseEvent} event */
+/** The value of the counter under a point of the canvas, "" without. @param {Timeline} timeline @param {MouseEvent} event */
 function counterUnder({ layout, scroll, view }, event) {
   const counter = counterAt(layout, event.offsetY + scroll);
   return counter ? counterText(counter, view.timeAt(event.offsetX)) : "";

@@ -31,7 +31,7 @@ export class Lanes {
     const bounds = this.sort(track, firstLane);
     this.start = new Float64Array(this.count);
     this.end = new Float64Array(this.count);
-    /** Time covered by all slices before a place, to know how full a pixel is. */
+    /** Time covered by all slices before a place, which tells how full a pixel is. */
     this.covered = new Float64Array(this.count + 1);
     this.until = 0;
     for (let at = 0; at < this.count; at++) {
@@ -45,7 +45,7 @@ export class Lanes {
   }
 
   /**
-   * How many lanes of a thread have anything to show in an interval: the deepest decides.
+   * The number of lanes that an interval needs: up to the deepest visible slice.
    * @param {TrackRow} track
    * @param {number} from ns
    * @param {number} to ns
@@ -60,7 +60,7 @@ export class Lanes {
   }
 
   /**
-   * Sort rows by lane by counting; rows come in order of start, and stay so.
+   * Sort rows by lane with a counting sort, which keeps their order of start.
    * @param {ArrayLike<number>} track
    * @param {number[]} firstLane of each track
    * @returns {Uint32Array} where each lane begins, and where the last ends
@@ -82,7 +82,7 @@ export class Lanes {
 }
 
 /**
- * The line of each slice within its track: its depth, moved where Python found no room.
+ * The line of each slice within its track: its depth, moved if Python found it taken.
  * @param {Data} data
  * @returns {ArrayLike<number>}
  */

@@ -1,4 +1,4 @@
-// Where the rows stand: processes with their threads under them, each as high as its lanes.
+// The positions of the rows: processes with their threads below, each as high as its lanes.
 
 /** @typedef {import("./lanes.js").Group} Group */
 /** @typedef {import("./lanes.js").Lane} Lane */

@@ -119,7 +119,7 @@ export class Painter {
       const row = wide ? rows[first] : this.longest(first, last);
       const full = wide ? 1 : (covered[last] - covered[first]) / perPixel;
       const colour = this.colourOf(row, full, hits, first, last);
-      // A box ends a pixel early, so that equal neighbours can be told apart.
+      // A box ends a pixel early to separate equal neighbours.
       const end = right - left > 3 && right < width ? right - 1 : right;
       words.fill(colour, offset + left, offset + end);
       if (wide) wideBox(left, right, row);
@@ -181,25 +181,25 @@ export class Painter {
   }
 
   /**
-   * As much of a name as has room.
+   * As much of a name as fits.
    * @param {CanvasRenderingContext2D} context
    * @param {number} name
    * @param {number} room CSS pixels
    */
   clipped(context, name, room) {
-    let known = this.texts.get(name);
-    if (!known) {
+    let measured = this.texts.get(name);
+    if (!measured) {
       const text = shown(this.lanes.data.text(name));
-      known = { text, width: context.measureText(text).width };
-      this.texts.set(name, known);
+      measured = { text, width: context.measureText(text).width };
+      this.texts.set(name, measured);
     }
-    if (known.width <= room) return known.text;
-    const count = Math.floor(((room - ELLIPSIS) / known.width) * known.text.length);
-    return count < 2 ? "" : `${known.text.slice(0, count)}…`;
+    if (measured.width <= room) return measured.text;
+    const count = Math.floor(((room - ELLIPSIS) / measured.width) * measured.text.length);
+    return count < 2 ? "" : `${measured.text.slice(0, count)}…`;
   }
 }
 
-/** A name on one line, without what has no picture. @param {string} name */
+/** A name on one line, without invisible characters. @param {string} name */
 export function shown(name) {
   const text = name.length > LONGEST_TEXT ? `${name.slice(0, LONGEST_TEXT)}…` : name;
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, " ");

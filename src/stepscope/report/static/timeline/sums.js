@@ -8,8 +8,8 @@ import { search } from "stepscope/timeline/lanes.js";
 /**
  * The sums of all slices of some tracks, each cut to the interval; the most self time first.
  *
- * The self time of a slice that lies inside is what Python found. Of one that is cut it is what the
- * cut slice and its cut children leave.
+ * A slice inside the interval has its own self time. A cut slice has what it and
+ * its cut children leave.
  * @param {Data} data
  * @param {number} from ns
  * @param {number} to ns
@@ -26,13 +26,13 @@ export function sums(data, from, to, among = () => true) {
   const kind = data.column("slices.kind");
   const taken = (data.value("tracks") ?? []).map((/** @type {any} */ _, /** @type {number} */ i) => among(i));
   /** @type {Map<number, Sum>} */
-  const found = new Map();
+  const byName = new Map();
   const last = search(start, to, 0, start.length);
   /** @param {number} row */
   const sumOf = (row) => {
     const key = name[row] * 256 + kind[row];
-    let sum = found.get(key);
-    if (!sum) found.set(key, (sum = { name: name[row], kind: kind[row], count: 0, total: 0, self: 0 }));
+    let sum = byName.get(key);
+    if (!sum) byName.set(key, (sum = { name: name[row], kind: kind[row], count: 0, total: 0, self: 0 }));
     return sum;
   };
   for (let row = 0; row < last; row++) {
@@ -49,5 +49,5 @@ export function sums(data, from, to, among = () => true) {
     const parentInside = start[parent] >= from && start[parent] + duration[parent] <= to;
     if (!parentInside) sumOf(parent).self -= cut;
   }
-  return [...found.values()].sort((a, b) => b.self - a.self || b.total - a.total);
+  return [...byName.values()].sort((a, b) => b.self - a.self || b.total - a.total);
 }

@@ -6,8 +6,7 @@ import { paintAxis, stepBeside, stepsOf } from "stepscope/timeline/axis.js";
 import { countersOf, paintCounters } from "stepscope/timeline/counters.js";
 import { hints, intervalDetails, sliceDetails } from "stepscope/timeline/details.js";
 import { Flows } from "stepscope/timeline/flows.js";
-import { frame, tools } from "stepscope/timeline/frame.js";
-import { gutter } from "stepscope/timeline/gutter.js";
+import { frame, gutter, tools } from "stepscope/timeline/frame.js";
 import { Hits, distinctNames } from "stepscope/timeline/hits.js";
 import { Lanes } from "stepscope/timeline/lanes.js";
 import { LINE, layout, trackKey } from "stepscope/timeline/layout.js";
@@ -24,19 +23,19 @@ const MOST_ARROWS = 100;
 const NOTE_AFTER_MS = 200; // browsers refuse a page that changes its address all the time
 
 /**
- * What is built once a report, however often the page is shown.
+ * Built once per report, however often the page is shown.
  * @type {WeakMap<Data, {lanes: Lanes, flows: Flows, names: number[], counters: Counter[]}>}
  */
 const built = new WeakMap();
 
 /** @param {Data} data */
 function builtFor(data) {
-  let known = built.get(data);
-  if (!known) {
-    known = { lanes: new Lanes(data), flows: new Flows(data), names: distinctNames(data), counters: countersOf(data) };
-    built.set(data, known);
+  let shared = built.get(data);
+  if (!shared) {
+    shared = { lanes: new Lanes(data), flows: new Flows(data), names: distinctNames(data), counters: countersOf(data) };
+    built.set(data, shared);
   }
-  return known;
+  return shared;
 }
 
 export class Timeline {
@@ -143,7 +142,7 @@ export class Timeline {
     const [left, right] = (state.interval ?? "").split("-").map(Number);
     if (right > left) this.sum(left, right);
     else this.select(row >= 0 && row < this.lanes.count ? Math.floor(row) : -1);
-    // A link may name a slice, or what to look for, without a place: go there.
+    // A link may name a slice or a search without a time: go there.
     if (this.selected >= 0 && state.from === undefined) this.reveal(this.selected, true);
     if (state.q) {
       this.query.value = state.q;
@@ -167,8 +166,8 @@ export class Timeline {
   }
 
   /**
-   * Show as many lanes of each thread as have anything in sight: one deep call somewhere else would
-   * push all other threads off the screen. While somebody moves the view, rows are added only.
+   * Show only the lanes with visible slices: a deep call elsewhere would otherwise
+   * push all other threads off the screen. While the view moves, lanes are only added.
    * @param {boolean} growing
    */
   showDepths(growing) {
@@ -305,7 +304,7 @@ export class Timeline {
     this.noteSoon();
   }
 
-  /** Search for nothing any more. */
+  /** End the search. */
   leaveSearch() {
     this.query.value = "";
     this.search("");

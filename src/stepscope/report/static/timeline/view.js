@@ -33,11 +33,11 @@ export class View {
     this.set(from - room, to + room);
   }
 
-  /** Show exactly this, as far as there is such a time. @param {number} from @param {number} to */
+  /** Show exactly this interval, within the recording. @param {number} from @param {number} to */
   set(from, to) {
     const most = this.until * (1 + 2 * MARGIN);
     const span = Math.min(Math.max(to - from, SHORTEST_NS), most);
-    // Room at the ends lets the first and the last event reach the middle; none around the whole.
+    // Room at the ends lets the first and the last event reach the middle, unless all is shown.
     const room = Math.min(span / 2, most - span) + this.until * MARGIN;
     const start = Math.min(Math.max((from + to - span) / 2, -room), this.until - span + room);
     this.from = start;

@@ -15,7 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 
 Known = dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
 
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -28,7 +28,7 @@ from stepscope.analysis.compare.statistics import (
     Test,
     Verdict,
 )
-from stepscope.analysis.distinct import distinct_pairs
+from stepscope.analysis.sums import distinct_pairs
 from stepscope.trace.model import Bool, Float64, Int64
 
 _QUANTILE = 0.1  # of the times of one call over the steps

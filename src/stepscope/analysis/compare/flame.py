@@ -11,11 +11,10 @@ from stepscope.analysis.compare.side import Run, Side
 from stepscope.analysis.compare.sorting import BETWEEN
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.flame import without_address
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.shared import shared_analyses
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct_pairs, summed
 from stepscope.analysis.tree import levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Int64
 

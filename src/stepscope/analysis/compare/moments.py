@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Timeline, innermost, union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.timeline import Timeline, innermost
 from stepscope.analysis.tree import span_mask
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, Trace
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from stepscope.analysis.compare.model import Quantity
 from stepscope.analysis.compare.side import Side
-from stepscope.analysis.memory.blocks import blocks_of_device
-from stepscope.analysis.memory.totals import totals_of
+from stepscope.analysis.memory.blocks import blocks_of_device, totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
 from stepscope.trace.model import SliceKind, Trace
 

@@ -29,8 +29,8 @@ from stepscope.analysis.compare.resampling import (
     permuted,
     permuted_runs,
     t_test,
+    two_sided_quantile,
 )
-from stepscope.analysis.compare.student import two_sided_quantile
 from stepscope.trace.model import Float64
 
 ALPHA = 0.01  # how often an unchanged program may be called changed

@@ -13,17 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.math import device_model
-from stepscope.analysis.device.measured import best_peaks
-from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, Peaks, peaks_of
-from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.math import TensorCores, device_model, uses_tensor_cores
+from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, Peaks, best_peaks, peaks_of
 from stepscope.analysis.device.traffic import CallInputs, bytes_of, inputs_of
 from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.sums import around, summed
+from stepscope.analysis.sums import around, distinct, distinct_pairs, summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.keys import BYTES

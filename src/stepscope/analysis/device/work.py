@@ -27,10 +27,10 @@ from stepscope.analysis.device.launches import (
     launches,
     launching_calls,
 )
-from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import distinct, distinct_pairs
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.keys import COLLECTIVE
 from stepscope.trace.kinds import WORK_KINDS

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepscope.analysis.findings import (  # noqa: F401  importing them registers what they find
-    allocations,
     communication,
     compilation,
     device,
@@ -20,7 +19,6 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     optimizer,
     pauses,
     python_work,
-    queued,
     resources,
     started,
     tensors,

@@ -27,12 +27,14 @@ from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.parts import Int8, Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.sums import around, inside
-from stepscope.analysis.tree import rows_named
+from stepscope.analysis.tree import outermost, rows_named
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
+
+TRAINING, GRAD, MODEL, DTYPE = "Training", "Grad", "Model id", "Input dtype"
 
 # Share of the steps' time for which devices work on after the host has ended the last step.
 FAR_AHEAD = 0.25
-
 
 _AMD_NAMES = ("AMD", "Instinct", "Radeon", "gfx")
 
@@ -266,3 +268,42 @@ def moment(from_ns: int, to_ns: int, query: str = "") -> dict[str, Any]:
     """Return the evidence that shows a stretch of time on the timeline."""
     shown: dict[str, Any] = {"page": "timeline", "from": from_ns, "to": to_ns}
     return shown | ({"q": query} if query else {})
+
+
+class ModelCalls:
+    """The outermost calls of models in the steps, one row each."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._trace = facts.trace
+        slices = facts.trace.slices
+        modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))
+        self.rows = outermost(facts.trace, modules)
+
+        def told(key: str) -> Int64:
+            return slices.args.dense(key, len(slices), 1)[self.rows]
+
+        self.training: Bool = told(TRAINING) != 0
+        self.grad: Bool = told(GRAD) != 0
+        self.model = told(MODEL)
+
+    def input_types(self) -> list[str]:
+        """Return the type of the first input of each call, as the framework spells it."""
+        args, strings = self._trace.slices.args, self._trace.strings
+        if not len(args.rest):
+            return [""] * len(self.rows)
+        texts = args.rest[self.rows]
+        types = {
+            text: str(pairs_of(strings[text]).get(DTYPE, "")) for text in np.unique(texts).tolist()
+        }
+        return [types[text] for text in texts.tolist()]
+
+
+def moments_inside(facts: Facts, rows: Int64) -> Bool:
+    """Return the moments of the ledger within some slices."""
+    ledger, samples = facts.ledger, facts.trace.samples
+    inside = np.append(facts.within(rows), False)  # the last for no slice
+    inside[rows] = True
+    found = np.zeros(len(ledger), np.bool_)
+    sampled = ledger.row != NO_SAMPLE
+    found[sampled] = inside[samples.slice[ledger.row[sampled]]]
+    return found

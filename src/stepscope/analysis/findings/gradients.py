@@ -8,9 +8,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding
-from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import Spot, call_around, finding_at, hot_spot, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.findings.trends import thirds

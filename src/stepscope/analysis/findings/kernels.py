@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.math import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import device_finding, launching_lines

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding
-from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.remedies import Remedy

@@ -20,7 +20,6 @@ from stepscope.units import duration_text
 
 Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
-
 MOST = 0.6  # a callee must have this share of its caller's time to be the one to name
 # In a shorter time there are too few samples to say anything, and nobody waits for it.
 SHORTEST_NS = 100_000_000

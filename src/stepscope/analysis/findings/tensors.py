@@ -7,9 +7,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
     Spot,
     call_around,
@@ -24,7 +23,7 @@ from stepscope.analysis.host.backward import backward_functions, forward_operato
 from stepscope.analysis.host.landmarks import Names, landmarks
 from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import any_in, any_of, last_name
-from stepscope.analysis.host.statements import called_methods
+from stepscope.analysis.host.source_files import called_methods
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import Ledger

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
-
 ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
 
 _Text = TypeVar("_Text")

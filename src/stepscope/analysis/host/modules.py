@@ -11,8 +11,7 @@ import numpy as np
 from stepscope.analysis.device.launches import launches, origin_calls
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.counted import own_within
-from stepscope.analysis.host.module_calls import module_calls, module_of_slices
-from stepscope.analysis.host.module_groups import ModuleGroups
+from stepscope.analysis.host.module_calls import ModuleGroups, module_calls, module_of_slices
 from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.sums import summed

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import captured_nodes, origin_calls
-from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
 from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, FlameGraph, Nodes, merged
 from stepscope.analysis.host.landmarks import Functions, landmarks
 from stepscope.analysis.host.module_calls import forward_rows
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
 from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
+from stepscope.analysis.host.waiting import Doing, doing_of_samples, is_native
 from stepscope.analysis.intervals import Intervals
+from stepscope.analysis.sums import distinct_pairs
 from stepscope.analysis.tree import levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 from stepscope.trace.names import MODULE_PREFIX

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.host.doing import Doing, doing_of_samples, operator_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
     IsOwn,
@@ -24,10 +22,15 @@ from stepscope.analysis.host.own_lines import (
     totals_by_line,
 )
 from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
-from stepscope.analysis.host.waiting import waiting_tracks
+from stepscope.analysis.host.waiting import (
+    Doing,
+    doing_of_samples,
+    operator_of_slices,
+    waiting_tracks,
+)
 from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct_pairs, summed
 from stepscope.trace.model import NO_SLICE, Int64, Trace, UInt8, UInt32
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.host.landmarks import Files, Functions
-from stepscope.analysis.host.launcher import launcher_rows
-from stepscope.analysis.host.own_code import OWN, own_code
-from stepscope.analysis.host.own_lines import Place, place_of
+from stepscope.analysis.host.own_lines import OWN, Place, own_code, place_of
+from stepscope.analysis.host.stacks import launcher_rows
 from stepscope.analysis.shared import shared
 from stepscope.trace.model import NO_SLICE, Int64, Trace
 

@@ -16,8 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stepscope.analysis.device.launches import captured_nodes, launches
-from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.host.doing import Doing, doing_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
     IsOwn,
@@ -30,9 +28,9 @@ from stepscope.analysis.host.own_lines import (
     totals_by_line,
 )
 from stepscope.analysis.host.stacks import KnownStacks, stack_of_slices
-from stepscope.analysis.host.waiting import waiting_tracks
+from stepscope.analysis.host.waiting import Doing, doing_of_slices, waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct_pairs, summed
 from stepscope.analysis.tree import call_tree, distinct_ids
 from stepscope.trace.model import (
     NO_PARENT,

@@ -1,4 +1,4 @@
-"""The Python frames in which every slice started.
+"""The Python frames in which every slice started, without those of whatever launched the program.
 
 Our own recordings contain them. In traces of torch.profiler they are the ``python_function`` slices
 that run when another slice starts. A backward function, with all inside it, runs on a thread of the
@@ -15,7 +15,6 @@ from stepscope import _native
 from stepscope.analysis.device.launches import Launches, captured_nodes, launches
 from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
@@ -33,6 +32,9 @@ from stepscope.trace.model import (
     UInt32,
 )
 from stepscope.trace.strings import Strings
+
+_OWN = ("stepscope/cli/", "stepscope/__main__.py")
+_RUNPY = ("<frozen runpy>", "runpy.py")
 
 _NONE = -1
 
@@ -201,3 +203,35 @@ def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStack
         climbing = climbing[hidden[seen[climbing]]]
     frame = np.where(hidden, np.uint32(0), table.frame)  # nobody is to find it by its row
     return KnownStacks(Stacks(seen[table.parent], frame), seen[rows])
+
+
+def launcher_rows(table: Stacks, strings: Strings) -> Bool:
+    """Tell which rows of the stacks are frames around the program: ours, and those of ``runpy``.
+
+    With our own ones go all that called them: the script in a virtual environment's ``bin``.
+    """
+    ours = _in_files(table, strings, _OWN)
+    runpy = _in_files(table, strings, _RUNPY)
+    marked = np.zeros(len(table), np.bool_)
+    if not ours.any() and not runpy.any():
+        return marked
+    marked[0] = True  # what runpy runs at the outermost place, it runs for the launcher
+    parent = table.parent.tolist()
+    for row in np.flatnonzero(ours | runpy).tolist():  # callers stand above
+        marked[row] = bool(ours[row]) or bool(marked[parent[row]])
+    above = np.unique(table.parent[np.flatnonzero(ours)])
+    while len(above := above[above > 0]):
+        marked[above] = True
+        above = np.unique(table.parent[above])
+    marked[0] = False
+    return marked
+
+
+def _in_files(table: Stacks, strings: Strings, files: tuple[str, ...]) -> Bool:
+    def wanted(frame: str) -> bool:
+        file = frame.partition("(")[0]
+        return any(file.startswith(each) or f"/{each}" in file for each in files)
+
+    found = np.isin(table.frame, ids_where(table.frame[1:], strings, wanted))
+    found[0] = False
+    return found

@@ -30,11 +30,13 @@ from stepscope.analysis.memory.blocks import (
     NEVER,
     NO_ROW,
     Blocks,
+    Totals,
+    beside,
     blocks_of_device,
     joined_blocks,
     told_of_blocks,
+    totals_of,
 )
-from stepscope.analysis.memory.totals import Totals, beside, totals_of
 from stepscope.analysis.memory.usage import (
     Peak,
     default_device,

@@ -6,8 +6,7 @@ import re
 from enum import IntEnum
 
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_code import generator_of
-from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.own_lines import Place, generator_of
 from stepscope.analysis.host.sampled_stacks import (
     SampledStack,
     any_in,

@@ -44,7 +44,6 @@ from stepscope.trace.names import BACKENDS, ENGINE, MODULE_PREFIX
 
 Int8 = NDArray[np.int8]
 
-
 # Python takes a few µs to tens of µs between two operators; a longer gap is something else.
 GLUE_NS = 100_000
 

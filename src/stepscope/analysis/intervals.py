@@ -48,14 +48,14 @@ class Intervals:
         deep = np.flatnonzero(np.cumsum(change) == 2)
         deep = deep[change[deep] == 1]
         starts, ends = times[order[deep]], times[order[deep + 1]]
-        kept = starts < ends
-        return Intervals(starts[kept], ends[kept])
+        not_empty = starts < ends
+        return Intervals(starts[not_empty], ends[not_empty])
 
     def gaps(self, from_ns: int, to_ns: int) -> Intervals:
         starts = np.concatenate([[from_ns], np.clip(self.end_ns, from_ns, to_ns)])
         ends = np.concatenate([np.clip(self.start_ns, from_ns, to_ns), [to_ns]])
-        kept = starts < ends
-        return Intervals(starts[kept], ends[kept])
+        not_empty = starts < ends
+        return Intervals(starts[not_empty], ends[not_empty])
 
     def _covered_before(self, time_ns: Int64) -> Int64:
         times = np.asarray(time_ns, np.int64)
@@ -67,9 +67,9 @@ def union(start_ns: Int64, end_ns: Int64) -> Intervals:
 
     Intervals that touch are merged, empty ones are dropped.
     """
-    kept = end_ns > start_ns
-    if not kept.all():
-        start_ns, end_ns = start_ns[kept], end_ns[kept]
+    not_empty = end_ns > start_ns
+    if not not_empty.all():
+        start_ns, end_ns = start_ns[not_empty], end_ns[not_empty]
     if not len(start_ns):
         return Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
     if (start_ns[1:] < start_ns[:-1]).any():
@@ -111,8 +111,8 @@ class Timeline:
         place = np.cumsum(is_start) - 1
         inside = place - (np.cumsum((order >= count) & ~is_start) - 1) > 0
         lengths = np.diff(times, append=times[-1:])
-        kept = np.flatnonzero(inside & (lengths > 0))
-        return place[kept], owner[kept], times[kept], lengths[kept]
+        pieces = np.flatnonzero(inside & (lengths > 0))
+        return place[pieces], owner[pieces], times[pieces], lengths[pieces]
 
 
 def _latest(owner: Int64, order: Int64, is_own: Bool) -> Int64:

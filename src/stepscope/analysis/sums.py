@@ -37,14 +37,14 @@ def around(parent: Int32, rows: Int64 | Int32, wanted: Bool, *, itself: bool = F
 
     With ``itself``, a row that is wanted is its own.
     """
-    found = np.append(nearest(parent, wanted), np.int32(-1))  # the last for no row
-    return found[rows if itself else np.append(parent, np.int32(-1))[rows]].astype(np.int64)
+    nearest_row = np.append(nearest(parent, wanted), np.int32(-1))  # the last for no row
+    return nearest_row[rows if itself else np.append(parent, np.int32(-1))[rows]].astype(np.int64)
 
 
 def inside(parent: Int32, marked: Bool) -> Bool:
     """Tell which rows lie in a marked one, at any depth."""
-    found: Bool = np.append(nearest(parent, marked), np.int32(-1))[parent] != -1
-    return found
+    is_inside: Bool = np.append(nearest(parent, marked), np.int32(-1))[parent] != -1
+    return is_inside
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
@@ -53,11 +53,11 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
         return values[:0], np.zeros(0, np.int64)
     least, most = int(values.min()), int(values.max())
     if most - least > _ROOM * len(values) + 1024:
-        found, codes = np.unique(values, return_inverse=True)
-        return found, codes.astype(np.int64, copy=False)
-    known = values if values.dtype in _NATIVE else values.astype(np.int64)
-    found, codes = _native.distinct(known, least, most)
-    return found.astype(values.dtype, copy=False), codes
+        present, codes = np.unique(values, return_inverse=True)
+        return present, codes.astype(np.int64, copy=False)
+    column = values if values.dtype in _NATIVE else values.astype(np.int64)
+    present, codes = _native.distinct(column, least, most)
+    return present.astype(values.dtype, copy=False), codes
 
 
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Int64, Int64]:

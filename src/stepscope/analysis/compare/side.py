@@ -100,18 +100,18 @@ class Side:
 
 def side_of(traces: Sequence[Trace], labels: Sequence[str], *, with_shapes: bool) -> Side:
     """Find what the usual step of some traces consists of."""
-    found = [windows(trace) for trace in traces]
-    unit = found[0].unit
-    middle = _middle(np.concatenate([each.duration_ns for each in found]))
+    run_windows = [windows(trace) for trace in traces]
+    unit = run_windows[0].unit
+    middle = _middle(np.concatenate([window.duration_ns for window in run_windows]))
     runs = []
-    for trace, label, all_steps in zip(traces, labels, found, strict=True):
+    for trace, label, all_steps in zip(traces, labels, run_windows, strict=True):
         with shared_analyses():
-            held = moments(trace, all_steps)
+            all_moments = moments(trace, all_steps)
             which = middle(all_steps.duration_ns)
-            chosen, usual = all_steps.take(which), held.of_steps(which)
+            chosen, usual = all_steps.take(which), all_moments.of_steps(which)
             sorted_by = sorting(trace, with_shapes=with_shapes)
-            runs.append(Run(label, trace, all_steps, held, chosen, usual, sorted_by))
-    return _summed_up(tuple(runs), unit, found[0].how)
+            runs.append(Run(label, trace, all_steps, all_moments, chosen, usual, sorted_by))
+    return _summed_up(tuple(runs), unit, run_windows[0].how)
 
 
 def _middle(duration_ns: Int64) -> Callable[[Int64], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
@@ -150,21 +150,21 @@ def _add(sums: dict[str, Amount], more: Mapping[str, tuple[int, int]]) -> None:
 
 def _add_work(work: Amounts, run: Run, gaps: GapLines) -> None:
     """Sum the moments of a run by what they are spent on; what no event covers, by its line."""
-    sorted_by, held = run.sorting, run.usual
-    group = sorted_by.group_at(held.owner)
-    ns = summed(group, held.ns, len(sorted_by.groups))
+    sorted_by, usual = run.sorting, run.usual
+    group = sorted_by.group_at(usual.owner)
+    ns = summed(group, usual.ns, len(sorted_by.groups))
     count = sorted_by.counts(run.chosen)
     first = np.full(len(sorted_by.groups), np.inf)
-    early = slice(int(np.searchsorted(held.step, _ORDERED_STEPS)))  # they tell the order of work
-    since = held.start_ns[early] - run.chosen.start_ns[held.step[early]]
+    early = slice(int(np.searchsorted(usual.step, _ORDERED_STEPS)))  # they tell the order of work
+    since = usual.start_ns[early] - run.chosen.start_ns[usual.step[early]]
     np.minimum.at(first, group[early], since)
     for i, (kind, module, name, shapes) in enumerate(sorted_by.groups):
         if not ns[i] and not count[i]:
             continue
-        told = gaps.split(i, int(ns[i])) if sorted_by.is_gap[i] else None
-        if told is None:
-            told = {name: int(ns[i])}
-        for text, share_ns in told.items():
+        split = gaps.split(i, int(ns[i])) if sorted_by.is_gap[i] else None
+        if split is None:
+            split = {name: int(ns[i])}
+        for text, share_ns in split.items():
             is_line = text != name
             key = Work("python" if is_line else kind, module, text, "" if is_line else shapes)
             amount = work.setdefault(key, Amount())
@@ -177,25 +177,25 @@ def _add_work(work: Amounts, run: Run, gaps: GapLines) -> None:
 
 def _each_step(amounts: Iterable[Amount], step_ns: int, steps: int) -> None:
     """Divide by the number of steps; the ns that rounding loses go to those that lost most."""
-    held = list(amounts)
-    if not held:
+    groups = list(amounts)
+    if not groups:
         return
     lost = []
-    for amount in held:
+    for amount in groups:
         amount.ns, rest = divmod(amount.ns, steps)
         amount.count /= steps
         lost.append(rest)
-    missing = step_ns - sum(amount.ns for amount in held)
-    order = sorted(range(len(held)), key=lambda i: -lost[i])
+    missing = step_ns - sum(amount.ns for amount in groups)
+    order = sorted(range(len(groups)), key=lambda i: -lost[i])
     for i in range(missing):
-        held[order[i % len(order)]].ns += 1
+        groups[order[i % len(order)]].ns += 1
 
 
 def _series(run: Run, wanted: Work) -> Int64:
     groups = [i for i, group in enumerate(run.sorting.groups) if Work(*group) == wanted]
-    held = run.moments
-    mine = run.sorting.group_at(held.owner) == (groups[0] if groups else -1)
-    return summed(held.step[mine], held.ns[mine], len(run.windows))
+    run_moments = run.moments
+    mine = run.sorting.group_at(run_moments.owner) == (groups[0] if groups else -1)
+    return summed(run_moments.step[mine], run_moments.ns[mine], len(run.windows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +212,10 @@ class GapLines:
         return scaled(shares, ns) if shares else None
 
 
-def gap_lines(trace: Trace, steps: Windows, held: Moments, by: Sorting) -> GapLines:
+def gap_lines(trace: Trace, steps: Windows, usual: Moments, by: Sorting) -> GapLines:
     """Find the lines that run in the steps.
 
-    All steady steps tell the shares, so that there are more samples; ``held`` are the moments of
+    All steady steps tell the shares, so that there are more samples; ``usual`` are the moments of
     those whose time is split.
     """
     samples = trace.samples
@@ -228,21 +228,21 @@ def gap_lines(trace: Trace, steps: Windows, held: Moments, by: Sorting) -> GapLi
     in_gap = by.is_gap[group]
     shares: dict[int, dict[str, int]] = {}
     if int(in_gap.sum()) >= FEWEST_SAMPLES:
-        for each in np.unique(group[in_gap]).tolist():
-            shares[each] = _sums(texts, weight, group == each)
-    total = int(held.ns.sum())
+        for gap_group in np.unique(group[in_gap]).tolist():
+            shares[gap_group] = _sums(texts, weight, group == gap_group)
+    total = int(usual.ns.sum())
     everything = _sums(line_texts(stacks, stack), weight, np.ones(len(rows), np.bool_))
     taken = _sums(texts, np.ones(len(rows), np.int64), in_gap)
     if not everything:
         return GapLines(shares, taken, {})
     rest = 0
-    if held.on_device:
+    if usual.on_device:
         is_work = np.zeros(len(trace.slices) + 1, np.bool_)
         is_work[device_work(trace).rows] = True
-        rest = int(held.ns[is_work[held.owner]].sum())
+        rest = int(usual.ns[is_work[usual.owner]].sum())
     lines = scaled(everything, total - rest)
-    told = {line: (ns, 0) for line, ns in lines.items()}
-    return GapLines(shares, taken, {**told, DEVICE_BUSY: (rest, 0)} if rest else told)
+    line_times = {line: (ns, 0) for line, ns in lines.items()}
+    return GapLines(shares, taken, {**line_times, DEVICE_BUSY: (rest, 0)} if rest else line_times)
 
 
 def scaled(shares: Mapping[str, int], ns: int) -> dict[str, int]:
@@ -276,12 +276,12 @@ def _work_of(stack: SampledStack) -> str:
 def line_texts(
     stacks: Mapping[int, SampledStack],
     rows: Int64,
-    told: Callable[[SampledStack], str] = _line_of,
+    text_of: Callable[[SampledStack], str] = _line_of,
 ) -> tuple[list[str], Int64]:
     """Return the distinct lines of some stacks, and which of them each stack's is."""
     texts: dict[str, int] = {}
-    found, which = np.unique(rows, return_inverse=True)
-    code = [texts.setdefault(told(stacks[int(row)]), len(texts)) for row in found]
+    distinct_stacks, which = np.unique(rows, return_inverse=True)
+    code = [texts.setdefault(text_of(stacks[int(row)]), len(texts)) for row in distinct_stacks]
     return list(texts), np.array(code, np.int64)[which.reshape(-1)]
 
 

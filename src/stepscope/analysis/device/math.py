@@ -102,13 +102,13 @@ def tensor_core_time(trace: Trace, work: DeviceWork | None = None) -> TensorCore
 def operator_flops(trace: Trace) -> OperatorFlops:
     """Return the operations and the device time of the operators for which both are known."""
     tree = call_tree(trace)
-    found = launches(tree)
+    launched = launches(tree)
     flops = tree.of(flops_of(trace))
-    if found is None or tree.is_device is None:
+    if launched is None or tree.is_device is None:
         calls = np.zeros(0, np.int64)
         device_ns = np.zeros(len(tree), np.int64)
     else:
-        device_ns = found.device_ns
+        device_ns = launched.device_ns
         calls = np.flatnonzero((flops > 0) & (device_ns > 0) & ~tree.is_device)
     ids, group = np.unique(tree.of(trace.slices.name)[calls], return_inverse=True)
     spent_ns = summed(group, device_ns[calls], len(ids))
@@ -127,7 +127,9 @@ def device_model(trace: Trace, device: str) -> str:
     ROCm numbers devices otherwise in events than in their description: where all that are
     described are of one model, that is it.
     """
-    models = {str(each.id): each.name for each in trace.devices() if each.name}
+    models = {
+        str(properties.id): properties.name for properties in trace.devices() if properties.name
+    }
     only = next(iter(models.values())) if len(set(models.values())) == 1 else ""
     return models.get(device, only)
 

@@ -41,8 +41,8 @@ class Peaks:
 def _peaks(maker: str, terabytes: float, teraflops: tuple[float, ...]) -> Peaks:
     """Make the peaks of a row of the tables; 0 is not known, or not supported."""
     kinds = (FLOAT16, TF32, FLOAT32, FLOAT64, FLOAT8)
-    known = {kind: value * 1e12 for kind, value in zip(kinds, teraflops, strict=True) if value}
-    return Peaks(known, terabytes * 1e12, f"{maker} data sheet, dense")
+    flops = {kind: value * 1e12 for kind, value in zip(kinds, teraflops, strict=True) if value}
+    return Peaks(flops, terabytes * 1e12, f"{maker} data sheet, dense")
 
 
 # The name's pattern; then TB/s, and TFLOP/s of 16 bits, TF32, float32, float64, float8.
@@ -112,14 +112,18 @@ def peak_flops_per_second(device_name: str) -> float | None:
 
 def best_peaks(device_name: str) -> Peaks | None:
     """Return what a device was measured to do, else what its maker says; None when neither is."""
-    told = peaks_of(device_name)
+    stated = peaks_of(device_name)
     for folder in cache_places():
         measured = _read(folder / _FILE).get(device_name)
-        found = _measured_peaks(measured) if isinstance(measured, dict) else None
-        if found is not None:
-            others = told.flops_per_second if told is not None else {}
-            return Peaks({**others, **found.flops_per_second}, found.bytes_per_second, found.source)
-    return told
+        measured_peaks = _measured_peaks(measured) if isinstance(measured, dict) else None
+        if measured_peaks is not None:
+            others = stated.flops_per_second if stated is not None else {}
+            return Peaks(
+                {**others, **measured_peaks.flops_per_second},
+                measured_peaks.bytes_per_second,
+                measured_peaks.source,
+            )
+    return stated
 
 
 def keep_measured(
@@ -150,19 +154,19 @@ def keep_measured(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _measured_peaks(entry: dict[str, Any]) -> Peaks | None:
     flops, memory = entry.get("flops_per_second"), entry.get("bytes_per_second")
     if not isinstance(flops, dict) or not _is_rate(memory):
         return None
-    known = {str(kind): float(rate) for kind, rate in flops.items() if _is_rate(rate)}
+    rates = {str(kind): float(rate) for kind, rate in flops.items() if _is_rate(rate)}
     when = str(entry.get("when", ""))
-    return Peaks(known, memory, f"measured by stepscope device-peaks, {when}".rstrip(", "))
+    return Peaks(rates, memory, f"measured by stepscope device-peaks, {when}".rstrip(", "))
 
 
 def _is_rate(value: Any) -> TypeGuard[float]:

@@ -99,8 +99,12 @@ def tiny_kernels(facts: Facts) -> Finding | None:
     if saves_ns < MIN_TINY_SAVING * max(float(facts.device_parts_ns.sum()), 1):
         return None
     operators = work.operator[work.rows[tiny]]
-    known = operators[operators != NO_SLICE]
-    who = f"; most are launched by {shown_name(facts.commonest(known))}" if len(known) else ""
+    known_operators = operators[operators != NO_SLICE]
+    who = (
+        f"; most are launched by {shown_name(facts.commonest(known_operators))}"
+        if len(known_operators)
+        else ""
+    )
     row = int(work.rows[tiny[len(tiny) // 2]])
     per_step = f" ({len(tiny) / facts.steps:,.0f} per step)" if facts.steps else ""
     idle = share_words(
@@ -157,8 +161,8 @@ def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
     is_tiny = np.zeros(len(facts.trace.slices) + 1, np.bool_)  # the last for no slice
     is_tiny[facts.work.rows[_tiny_kernels(facts)]] = True
     in_waits = host_waits(facts).gap_ns > 0  # those have a finding of their own
-    found: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS) & ~in_waits
-    return found
+    before_tiny: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS) & ~in_waits
+    return before_tiny
 
 
 def _without_other_causes(facts: Facts, total_ns: float) -> float:

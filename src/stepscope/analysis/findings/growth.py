@@ -53,7 +53,7 @@ def memory_growth(facts: Facts) -> Finding | None:
     """Find memory that is kept from every step, and the line that keeps it."""
     if step_table(facts.trace).by is StepsBy.REQUEST:
         return None
-    growth = _known(facts) or _suspected(facts)
+    growth = _recorded_growth(facts) or _suspected_growth(facts)
     if growth is None:
         return None
     spot = Spot(growth.path, np.zeros(len(facts.ledger), np.bool_), 0.0)
@@ -62,7 +62,7 @@ def memory_growth(facts: Facts) -> Finding | None:
     probably = "" if growth.is_known else "probably "
     what = "the steps allocated" if growth.is_known else "was added"
     called_from = f"{spot.called_from}," if spot.called_from else ""
-    found = finding_at(
+    finding = finding_at(
         facts,
         spot,
         "memory-growth",
@@ -81,16 +81,16 @@ def memory_growth(facts: Facts) -> Finding | None:
     if not facts.steps:
         severity = Severity.LOW
     return replace(
-        found, text=found.text.rpartition(" Would save")[0], share=share, severity=severity
+        finding, text=finding.text.rpartition(" Would save")[0], share=share, severity=severity
     )
 
 
-def _known(facts: Facts) -> _Growth | None:
+def _recorded_growth(facts: Facts) -> _Growth | None:
     """Return the growth by what was asked for in the steps and not given back."""
     if facts.counted.sum() < MIN_STEPS:
         return None
     resident = _resident_at(facts, facts.breakdown.start_ns[facts.counted])
-    path, grown = _held(facts)
+    path, grown = _left_behind(facts)
     if resident is None or not path:
         return None
     early, late = thirds(resident)
@@ -101,36 +101,38 @@ def _known(facts: Facts) -> _Growth | None:
     return _Growth(path, grown, early, late, is_known=True)
 
 
-def _held(facts: Facts) -> tuple[Path, float]:
+def _left_behind(facts: Facts) -> tuple[Path, float]:
     """Return where the memory was asked for that the steps left behind, and how much it is."""
-    trace, held = facts.trace, facts.trace.held
+    trace, held_memory = facts.trace, facts.trace.held
     span = facts.step_time
-    rows = np.flatnonzero((held.is_held == 1) & span.contain(held.time_ns))
+    rows = np.flatnonzero((held_memory.is_held == 1) & span.contain(held_memory.time_ns))
     if not len(rows):
         return (), 0.0
     whole_ns = int(span.end_ns[-1] - span.start_ns[0])
-    quarter = (held.time_ns[rows] - int(span.start_ns[0])) * QUARTERS // whole_ns
+    quarter = (held_memory.time_ns[rows] - int(span.start_ns[0])) * QUARTERS // whole_ns
     sums: dict[Path, float] = {}
     quarters: dict[Path, set[int]] = {}
     for row, part in zip(rows.tolist(), quarter.tolist(), strict=True):
-        own = own_path(trace, int(held.stack[row]))
-        sums[own] = sums.get(own, 0.0) + float(held.size[row])
+        own = own_path(trace, int(held_memory.stack[row]))
+        sums[own] = sums.get(own, 0.0) + float(held_memory.size[row])
         quarters.setdefault(own, set()).add(part)
     sums = {own: size for own, size in sums.items() if own and len(quarters[own]) == QUARTERS}
     if not sums:
         return (), 0.0
-    path = max(sums, key=lambda each: sums[each])
+    path = max(sums, key=lambda candidate: sums[candidate])
     return keeping_path(path, facts.ledger.files) or path, sum(sums.values())
 
 
-def _suspected(facts: Facts) -> _Growth | None:
+def _suspected_growth(facts: Facts) -> _Growth | None:
     """Return the growth of memory that is not a framework's, by the text of the program."""
     times = facts.breakdown.start_ns[facts.counted] if facts.steps else _run_times(facts)
     resident = _resident_at(facts, times) if len(times) >= MIN_STEPS else None
     if resident is None:
         return None
     early, late = thirds(resident)
-    parts = np.diff([float(each[-1]) for each in np.array_split(resident, QUARTERS)], prepend=early)
+    parts = np.diff(
+        [float(quarter[-1]) for quarter in np.array_split(resident, QUARTERS)], prepend=early
+    )
     grows = late - early >= max(SUSPECTED_BYTES, SUSPECTED_SHARE * early)
     whole = float(resident[-1] - resident[0])
     if not grows or rank_correlation(resident) < SUSPECTED_RANK:
@@ -156,11 +158,13 @@ def _keeper(facts: Facts) -> Path:
     weights = np.bincount(where.reshape(-1), ledger.weight_ns, minlength=len(rows))
     sums: dict[Path, float] = {}
     for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
-        known = ledger.stacks.get(row)
-        path = keeping_path(known.own, files) if known and known.own else None
+        sampled_stack = ledger.stacks.get(row)
+        path = (
+            keeping_path(sampled_stack.own, files) if sampled_stack and sampled_stack.own else None
+        )
         if path and not adds_up(path[-1], files):
             sums[path] = sums.get(path, 0.0) + weight
-    return max(sums, key=lambda each: sums[each], default=())
+    return max(sums, key=lambda candidate: sums[candidate], default=())
 
 
 def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
@@ -209,7 +213,7 @@ def _keeping_statement(function: Function, statement: ast.stmt) -> ast.stmt | No
     One that adds to something goes before one that may replace what was there.
     """
     names = _assigned(statement)
-    found = [
+    statements = [
         node
         for node in ast.walk(function)
         if isinstance(node, ast.stmt)
@@ -218,7 +222,7 @@ def _keeping_statement(function: Function, statement: ast.stmt) -> ast.stmt | No
         and _keeps(node)
         and _uses(node, names)
     ]
-    return min(found, key=lambda node: isinstance(node, ast.Assign), default=None)
+    return min(statements, key=lambda node: isinstance(node, ast.Assign), default=None)
 
 
 def _keeps(statement: ast.AST) -> bool:
@@ -241,7 +245,9 @@ def _assigned(statement: ast.stmt) -> set[str]:
         targets = statement.targets
     elif isinstance(statement, ast.AnnAssign):
         targets = [statement.target]
-    return {node.id for each in targets for node in ast.walk(each) if isinstance(node, ast.Name)}
+    return {
+        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+    }
 
 
 def _uses(statement: ast.AST, names: set[str]) -> bool:

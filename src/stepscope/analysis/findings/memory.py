@@ -43,17 +43,17 @@ SCARCE = 0.50
 def memory_near_limit(facts: Facts) -> Finding | None:
     trace = with_memory(facts.trace)
     for device, total in _devices(trace):
-        held, at_ns = _held(trace, device)
-        if held < NEAR_LIMIT * total:
+        held_bytes, at_ns = _most_held(trace, device)
+        if held_bytes < NEAR_LIMIT * total:
             continue
         in_use = memory_timeline(trace, device).totals.bytes
-        used, share = int(in_use.max()), held / total
+        used, share = int(in_use.max()), held_bytes / total
         if used - int(in_use.min()) < MIN_VARYING * total:
             continue
         return Finding(
             id="memory-near-limit",
             title=f"The memory of {device} is {share:.0%} full",
-            text=f"The allocator held up to {size_text(held)} of the device's "
+            text=f"The allocator held up to {size_text(held_bytes)} of the device's "
             f"{size_text(total)}; tensors used up to {size_text(used)} of that. "
             "A slightly larger batch or input would run out of memory.",
             share=min(1.0, share),
@@ -70,21 +70,21 @@ def fragmentation(facts: Facts) -> Finding | None:
     """Find an allocator that holds much more than was ever in use."""
     trace = with_memory(facts.trace)
     for device, total in _devices(trace):
-        (held, _), peak = _held(trace, device), memory_timeline(trace, device).peak()
-        share = (held - peak.bytes) / held if held else 0.0
-        if share < MIN_UNUSED or held < MIN_HELD * total:
+        (held_bytes, _), peak = _most_held(trace, device), memory_timeline(trace, device).peak()
+        share = (held_bytes - peak.bytes) / held_bytes if held_bytes else 0.0
+        if share < MIN_UNUSED or held_bytes < MIN_HELD * total:
             continue
         return Finding(
             id="fragmentation",
             title=f"{share:.0%} of the memory held on {device} was not in use",
-            text=f"The allocator holds {size_text(held)}, but tensors used no more than "
+            text=f"The allocator holds {size_text(held_bytes)}, but tensors used no more than "
             f"{size_text(peak.bytes)} of it during the recording: either more was needed "
             "earlier, or the memory is fragmented into blocks that do not fit.",
             share=share,
             evidence=_at(device, peak.time_ns),
             fix=f"Set {allocator_setting(facts)}; avoid sizes that change from step to step (pad "
             "to a few lengths).",
-            severity=Severity.MEDIUM if held >= SCARCE * total else Severity.LOW,
+            severity=Severity.MEDIUM if held_bytes >= SCARCE * total else Severity.LOW,
         )
     return None
 
@@ -97,21 +97,25 @@ def _devices(trace: Trace) -> Iterator[tuple[str, int]]:
             yield device, total
 
 
-def _held(trace: Trace, device: str) -> tuple[int, int]:
+def _most_held(trace: Trace, device: str) -> tuple[int, int]:
     """Return the most that the allocator held, and when; what is in use where it does not say."""
     rows, peak = rows_of_device(trace, device), memory_timeline(trace, device).peak()
     at = rows[int(trace.memory.reserved[rows].argmax())]
-    held = int(trace.memory.reserved[at])
+    held_bytes = int(trace.memory.reserved[at])
     return (
-        (held, int(trace.memory.time_ns[at])) if held > peak.bytes else (peak.bytes, peak.time_ns)
+        (held_bytes, int(trace.memory.time_ns[at]))
+        if held_bytes > peak.bytes
+        else (peak.bytes, peak.time_ns)
     )
 
 
 def _total_bytes(trace: Trace, device: str) -> int:
     """Return the memory of a device as the trace describes it, 0 where it does not."""
     number = device.partition(":")[2] or "0"
-    found = (each.memory_bytes for each in trace.devices() if str(each.id) == number)
-    return next(found, 0)
+    sizes = (
+        properties.memory_bytes for properties in trace.devices() if str(properties.id) == number
+    )
+    return next(sizes, 0)
 
 
 def _at(device: str, time_ns: int) -> dict[str, Any]:
@@ -160,11 +164,11 @@ def allocator_setting(facts: Facts) -> str:
 def gaps_for_memory(facts: Facts) -> Bool:
     """Return in which gaps of the devices the host asks the driver for memory."""
     gaps, calls = facts.gaps, _allocations(facts)
-    found = np.zeros(len(gaps), np.bool_)
+    is_for_memory = np.zeros(len(gaps), np.bool_)
     order = np.argsort(gaps.start_ns, kind="stable")
     at = np.searchsorted(gaps.start_ns[order], facts.trace.slices.ends_of(calls)) - 1
-    found[order[at[at >= 0]]] = True
-    return found
+    is_for_memory[order[at[at >= 0]]] = True
+    return is_for_memory
 
 
 def _allocations(facts: Facts) -> Int64:

@@ -124,7 +124,7 @@ def python_work(facts: Facts) -> Finding | None:
     is_bulk = alone and ledger.each_ns(spot.which & ledger.where_stack(_calls_bulk)) > (
         DATA_SHARE * spot.each_ns
     )
-    found = finding_at(
+    finding = finding_at(
         facts,
         spot,
         "python-work",
@@ -143,8 +143,8 @@ def python_work(facts: Facts) -> Finding | None:
     # A server that mostly has nothing to do keeps nobody waiting. What compresses or hashes all day
     # may be there for that.
     if is_bulk or ledger.idle_ns > ledger.total_ns:
-        return replace(found, severity=Severity.LOW)
-    return found
+        return replace(finding, severity=Severity.LOW)
+    return finding
 
 
 def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:

@@ -36,11 +36,11 @@ def waiting_copies(facts: Facts) -> Finding | None:
     """Find operators inside the steps that make the host wait for the device."""
     if not len(facts.work):
         return None
-    found = host_waits(facts)
-    waits, above = found.calls, found.operator
+    host_wait = host_waits(facts)
+    waits, above = host_wait.calls, host_wait.operator
     if len(waits) < max(facts.steps, 1):
         return None
-    lost_ns = found.lost_ns
+    lost_ns = host_wait.lost_ns
     share = int(lost_ns.sum()) / facts.device_ns
     if share < MIN_WAITING_SHARE:
         return None
@@ -129,8 +129,8 @@ def _copy_fix(name: str) -> str:
 
 
 def _often(times: int, steps: int) -> str:
-    each = round(times / max(steps, 1))
-    return ("once" if each == 1 else f"{each:,} times") + (" per step" if steps else "")
+    per_step = round(times / max(steps, 1))
+    return ("once" if per_step == 1 else f"{per_step:,} times") + (" per step" if steps else "")
 
 
 class HostWaits:
@@ -164,24 +164,24 @@ class HostWaits:
         end_ns = (gaps.start_ns + gaps.duration_ns)[in_one]
         since_ns = np.maximum(slices.start_ns[outermost], gaps.start_ns[in_one])
         idle_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
-        found = np.zeros(len(gaps), np.int64)
-        found[in_one] = np.minimum(np.maximum(end_ns - since_ns, 0), idle_ns[in_one])
-        return found
+        launching_ns = np.zeros(len(gaps), np.int64)
+        launching_ns[in_one] = np.minimum(np.maximum(end_ns - since_ns, 0), idle_ns[in_one])
+        return launching_ns
 
     @cached_property
     def _is_waiting(self) -> Bool:
         """Return which slices are operators that wait, or call one: ``index`` calls ``nonzero``."""
         slices = self._facts.trace.slices
-        found = np.zeros(len(slices), np.bool_)
-        found[self.operator] = True
+        is_waiting = np.zeros(len(slices), np.bool_)
+        is_waiting[self.operator] = True
         torchs = framework_operators(self._facts.trace)
         climbing = np.unique(self.operator)
         while len(climbing):
             climbing = np.unique(slices.parent[climbing])
             climbing = climbing[climbing != NO_PARENT]
-            climbing = climbing[torchs[climbing] & ~found[climbing]]
-            found[climbing] = True
-        return found
+            climbing = climbing[torchs[climbing] & ~is_waiting[climbing]]
+            is_waiting[climbing] = True
+        return is_waiting
 
     @cached_property
     def lost_ns(self) -> Int64:

@@ -28,7 +28,7 @@ _INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and 
 
 
 def counted_columns(
-    each: Averages, tree: CallTree, within: Intervals | None = None
+    events: Averages, tree: CallTree, within: Intervals | None = None
 ) -> Iterator[tuple[str, Int64]]:
     """Yield the columns of single events whose totals may be added: nested calls count once.
 
@@ -38,17 +38,17 @@ def counted_columns(
     of a big trace, each is large.
     """
     end_ns = _ends(tree)
-    from_ns, outermost = uncovered(each, tree)
+    from_ns, outermost = uncovered(events, tree)
     total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
-    total_ns[each.is_device] = 0
+    total_ns[events.is_device] = 0
     yield "cpu_ns", total_ns
     del total_ns
     if within is not None:
-        yield "self_cpu_ns", np.where(each.is_device, 0, self_within(tree, within))
+        yield "self_cpu_ns", np.where(events.is_device, 0, self_within(tree, within))
     for name in _INCLUSIVE:
-        column = getattr(each, name)
+        column = getattr(events, name)
         if column is not None:
-            yield name, np.where(outermost | each.is_device, column, 0)
+            yield name, np.where(outermost | events.is_device, column, 0)
 
 
 @shared
@@ -68,14 +68,14 @@ def own_within(
     return own
 
 
-def _key(each: Averages, tree: CallTree) -> Int64:
+def _key(events: Averages, tree: CallTree) -> Int64:
     key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
     key *= 4
-    key += each.is_annotation
-    key += each.is_device.astype(np.uint8) * np.uint8(2)
-    key *= max(len(each.key.texts), 1)
-    key += each.key.codes
-    for extra in (each.input_shapes, each.overload_name, each.stack):
+    key += events.is_annotation
+    key += events.is_device.astype(np.uint8) * np.uint8(2)
+    key *= max(len(events.key.texts), 1)
+    key += events.key.codes
+    for extra in (events.input_shapes, events.overload_name, events.stack):
         if extra is not None:
             key = np.unique(key, return_inverse=True)[1] * len(extra.texts) + extra.codes
     return key
@@ -87,12 +87,12 @@ def _ends(tree: CallTree) -> Int64:
 
 
 @shared
-def uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
+def uncovered(events: Averages, tree: CallTree) -> tuple[Int64, Bool]:
     """Return where each call's part that no earlier one of its key covers begins, and who has one.
 
     Calls stand in the order of their starts, the longer first: the inner ones come later.
     """
-    keys, key = distinct(_key(each, tree))
+    keys, key = distinct(_key(events, tree))
     from_ns, outermost = _native.uncovered(key, len(keys), tree.start_ns, _ends(tree))
     return from_ns, outermost.view(np.bool_)
 
@@ -100,28 +100,29 @@ def uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
 class CallCells:
     """The calls of some time, a cell for each thread and group, as ``grouped`` tells them apart."""
 
-    def __init__(self, each: Averages, tree: CallTree, within: Intervals | None) -> None:
+    def __init__(self, events: Averages, tree: CallTree, within: Intervals | None) -> None:
         """Sum single events that lie in some time, wholly or in part; None: all the time."""
-        self._each = each
-        uncovered(each, tree)  # is known from here on, and needs room while there is some
-        key = each.key.codes.astype(np.int64)  # and then in place: it may be large
+        self._each = events
+        uncovered(events, tree)  # is known from here on, and needs room while there is some
+        key = events.key.codes.astype(np.int64)  # and then in place: it may be large
         key *= 4
-        key += each.is_annotation
-        key += each.is_device.astype(np.uint8) * np.uint8(2)
+        key += events.is_annotation
+        key += events.is_device.astype(np.uint8) * np.uint8(2)
         key = distinct(key)[1]
         key *= max(len(tree.trace.tracks), 1)
         key += tree.of(tree.trace.slices.track)
         if within is not None:
             key[~_in_time(tree, within)] = -1
-        found, cell = distinct(key)
+        keys, cell = distinct(key)
         del key
-        if len(found) and found[0] < 0:  # those outside have no cell
-            found = found[1:]
+        if len(keys) and keys[0] < 0:  # those outside have no cell
+            keys = keys[1:]
             cell -= 1
-        self._group, self._track = np.divmod(found, max(len(tree.trace.tracks), 1))
-        self._first = _first_rows(cell, len(found))
+        self._group, self._track = np.divmod(keys, max(len(tree.trace.tracks), 1))
+        self._first = _first_rows(cell, len(keys))
         self._sums = {
-            name: _summed(cell, column, len(found)) for name, column in _columns(each, tree, within)
+            name: _summed(cell, column, len(keys))
+            for name, column in _columns(events, tree, within)
         }
 
     def grouped(self, tracks: tuple[int, ...] | None) -> tuple[Averages, Int64]:
@@ -133,12 +134,12 @@ class CallCells:
         cells = np.arange(len(self._track))
         if tracks is not None:
             cells = cells[np.isin(self._track, tracks)]
-        found, group = distinct(self._group[cells])
-        first = np.full(len(found), len(self._each), np.int64)
+        groups, group = distinct(self._group[cells])
+        first = np.full(len(groups), len(self._each), np.int64)
         np.minimum.at(first, group, self._first[cells])
         order = np.argsort(first, kind="stable")
         sums: dict[str, Any] = {
-            name: summed(group, column[cells], len(found))[order]
+            name: summed(group, column[cells], len(groups))[order]
             for name, column in self._sums.items()
         }
         called_ns = sums.pop(_CALLED)
@@ -147,17 +148,17 @@ class CallCells:
 
 
 def _columns(
-    each: Averages, tree: CallTree, within: Intervals | None
+    events: Averages, tree: CallTree, within: Intervals | None
 ) -> Iterator[tuple[str, Int64]]:
-    yield "count", each.count
-    yield _CALLED, each.cpu_ns
+    yield "count", events.count
+    yield _CALLED, events.cpu_ns
     changed = set()
-    for name, column in counted_columns(each, tree, within):
+    for name, column in counted_columns(events, tree, within):
         changed.add(name)
         yield name, column
     for name in SUMS:
-        if name not in changed and getattr(each, name) is not None:
-            yield name, getattr(each, name)
+        if name not in changed and getattr(events, name) is not None:
+            yield name, getattr(events, name)
 
 
 def _summed(cell: Int64, column: Int64, cells: int) -> Int64:

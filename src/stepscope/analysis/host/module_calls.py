@@ -76,9 +76,9 @@ def forward_rows(trace: Trace) -> Int64:
     has_forward = slices.forward_thread > 0  # torch's thread ids start at 1
     outside = ~(has_forward | (slices.flags & SliceFlags.BACKWARD != 0))
     backward = np.flatnonzero(has_forward)
-    found = np.full(len(slices), NO_SLICE, np.int64)
-    found[backward] = forward_operators(trace, backward, outside)
-    return found
+    forward = np.full(len(slices), NO_SLICE, np.int64)
+    forward[backward] = forward_operators(trace, backward, outside)
+    return forward
 
 
 def _module_frames(trace: Trace) -> Int64:
@@ -157,20 +157,20 @@ class ModuleGroups:
         """Return the parameters in each module, counted in all that is below it."""
         of_call = self._argument(PARAMETERS)
         latest = self._latest()
-        known = np.append(of_call, 0)[latest]
+        latest_parameters = np.append(of_call, 0)[latest]
         for group in np.flatnonzero(latest < 0):
             # Never called itself: what the modules right in it hold.
             inner = np.flatnonzero((self.of_call == group) & self.is_outer)
             names = self.module_calls.trace.slices.name[self.module_calls.rows[inner]]
             _, first = np.unique(names, return_index=True)
-            known[group] = of_call[inner[first]].sum()
-        return np.append(known, 0)
+            latest_parameters[group] = of_call[inner[first]].sum()
+        return np.append(latest_parameters, 0)
 
     @property
     def own_parameters(self) -> Int64:
         """Return the parameters that each module holds itself."""
-        known = np.append(self._argument(OWN_PARAMETERS), 0)[self._latest()]
-        return np.append(known, 0)
+        parameters = np.append(self._argument(OWN_PARAMETERS), 0)[self._latest()]
+        return np.append(parameters, 0)
 
     def sums(self, of_slice: Int64) -> Sums:
         """Sum a column of the slices, each value for the module that the slice belongs to."""
@@ -229,17 +229,17 @@ def _frame_places(calls: ModuleCalls) -> tuple[list[_Place], Int64]:
     """Return the same for frames, which know only their own names: by the path of calls."""
     strings = calls.trace.strings
     names = calls.trace.slices.name[calls.rows].tolist()
-    known: dict[tuple[int, int], int] = {}
+    place_numbers: dict[tuple[int, int], int] = {}
     places: list[_Place] = []
     of_call: list[int] = []
     for name, parent in zip(names, calls.parent.tolist(), strict=True):
         around = -1 if parent < 0 else of_call[parent]
-        if (around, name) not in known:
-            known[around, name] = len(places)
+        if (around, name) not in place_numbers:
+            place_numbers[around, name] = len(places)
             text = _frame_name(strings[name])
             model, path = (text, ()) if around < 0 else places[around]
             places.append((model, path if around < 0 else (*path, text)))
-        of_call.append(known[around, name])
+        of_call.append(place_numbers[around, name])
     return places, np.array(of_call, np.int64)
 
 

@@ -154,12 +154,12 @@ def _device_ns(trace: Trace) -> Int64:
     the work names.
     """
     tree = call_tree(trace)
-    found = launches(tree)
-    if found is None:
+    launched = launches(tree)
+    if launched is None:
         return np.zeros(len(trace.slices), np.int64)
     rows = np.arange(len(tree)) if tree.rows is None else tree.rows
     host = np.full(len(trace.slices), NO_SLICE, np.int64)
-    host[rows[found.work]] = rows[found.host]
+    host[rows[launched.work]] = rows[launched.host]
     work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
     call = origin_calls(trace, work)
     host[work] = np.where(call == NO_SLICE, host[work], call)

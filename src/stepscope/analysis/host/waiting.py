@@ -56,9 +56,9 @@ _BUILT_IN = re.compile(
 @lru_cache(maxsize=100_000)
 def is_waiting(text: str) -> bool:
     """Tell whether a function only waits: ``threading.py(324): Condition.wait``."""
-    found = _PLACE.fullmatch(text)
-    if found:
-        return found[2] in _FUNCTIONS.get(found[1], ())
+    match = _PLACE.fullmatch(text)
+    if match:
+        return match[2] in _FUNCTIONS.get(match[1], ())
     return _BUILT_IN.fullmatch(text) is not None
 
 
@@ -171,10 +171,10 @@ def operator_of_slices(trace: Trace) -> Int64:
     NO_SLICE where there is none, and in one more row at the end, which stands for no slice.
     """
     slices = trace.slices
-    found = np.full(len(slices) + 1, NO_SLICE, np.int64)
+    operator = np.full(len(slices) + 1, NO_SLICE, np.int64)
     is_operator = slices.kind == SliceKind.OPERATOR
     passes = ~np.isin(slices.kind, (SliceKind.PYTHON, SliceKind.MODULE))
     for level in levels(slices.depth):
-        around = np.where(passes[level], found[slices.parent[level]], NO_SLICE)
-        found[level] = np.where(is_operator[level], level, around)
-    return found
+        around = np.where(passes[level], operator[slices.parent[level]], NO_SLICE)
+        operator[level] = np.where(is_operator[level], level, around)
+    return operator

@@ -43,8 +43,8 @@ def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
     recording, is a block that was always there.
     """
     seen = _seen(trace, device)
-    told = _statements(trace, device)
-    return joined_blocks([seen, _only_told(seen, told)]), told
+    statements = _statements(trace, device)
+    return joined_blocks([seen, _only_stated(seen, statements)]), statements
 
 
 def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
@@ -57,12 +57,12 @@ def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
     # Blocks stand in this very order, so the last one before a question is the highest so far.
     last = np.maximum.accumulate(np.where(order < count, order, NO_BLOCK))
     questions = order >= count
-    found = np.full(len(address), NO_BLOCK, np.int64)
-    found[order[questions] - count] = last[questions]
+    block = np.full(len(address), NO_BLOCK, np.int64)
+    block[order[questions] - count] = last[questions]
     if count:
-        lives = (blocks.address[found] == address) & (time_ns <= blocks.end_ns[found])
-        found[~lives] = NO_BLOCK
-    return found
+        lives = (blocks.address[block] == address) & (time_ns <= blocks.end_ns[block])
+        block[~lives] = NO_BLOCK
+    return block
 
 
 def _seen(trace: Trace, device: str) -> Blocks:
@@ -119,13 +119,13 @@ def _statements(trace: Trace, device: str) -> Owners:
     return owners.take(owners.device == name)
 
 
-def _only_told(seen: Blocks, told: Owners) -> Blocks:
+def _only_stated(seen: Blocks, statements: Owners) -> Blocks:
     """Return the blocks that are known only from what the program stated."""
     unmet = np.flatnonzero(
-        (block_at(seen, told.address, told.time_ns) == NO_BLOCK) & (told.size > 0)
+        (block_at(seen, statements.address, statements.time_ns) == NO_BLOCK) & (statements.size > 0)
     )
-    address, first = np.unique(told.address[unmet], return_index=True)
-    size, time_ns = told.size[unmet][first], told.time_ns[unmet][first]
+    address, first = np.unique(statements.address[unmet], return_index=True)
+    size, time_ns = statements.size[unmet][first], statements.time_ns[unmet][first]
     at = np.searchsorted(seen.address, address)
     reused = at < len(seen)
     reused[reused] = seen.address[at[reused]] == address[reused]
@@ -144,12 +144,12 @@ def joined_blocks(parts: Sequence[Blocks]) -> Blocks:
     return Blocks(**columns).take(np.lexsort((columns["start_ns"], columns["address"])))
 
 
-def told_of_blocks(blocks: Blocks, told: Owners, rank: UInt8) -> UInt8:
+def lowest_stated_ranks(blocks: Blocks, statements: Owners, rank: UInt8) -> UInt8:
     """Return the lowest rank that was stated of each block; ``rank`` is by statement, 255 none."""
     lowest = np.full(len(blocks), 255, np.uint8)
-    found = block_at(blocks, told.address, told.time_ns)
-    met = found != NO_BLOCK
-    np.minimum.at(lowest, found[met], rank[met])
+    block = block_at(blocks, statements.address, statements.time_ns)
+    met = block != NO_BLOCK
+    np.minimum.at(lowest, block[met], rank[met])
     return lowest
 
 
@@ -169,16 +169,18 @@ class Totals:
 
 def totals_of(trace: Trace, device: str, blocks: Blocks) -> Totals:
     """Return the totals of a device, of which the blocks are known."""
-    known = _summed(trace, blocks)
-    told = _told(trace, device)
-    if told is None:
-        return known
-    at = np.searchsorted(known.time_ns, told.time_ns, side="right") - 1
-    last = np.append(told.time_ns[1:] != told.time_ns[:-1], True)  # of those at one moment
-    is_more = known.bytes[np.maximum(at, 0)] > told.bytes
+    by_blocks = _summed(trace, blocks)
+    by_allocator = _allocator_totals(trace, device)
+    if by_allocator is None:
+        return by_blocks
+    at = np.searchsorted(by_blocks.time_ns, by_allocator.time_ns, side="right") - 1
+    last = np.append(
+        by_allocator.time_ns[1:] != by_allocator.time_ns[:-1], True
+    )  # of those at one moment
+    is_more = by_blocks.bytes[np.maximum(at, 0)] > by_allocator.bytes
     if device.partition(":")[0] == CPU and (is_more & last & (at >= 0))[1:].any():
-        return known
-    return told
+        return by_blocks
+    return by_allocator
 
 
 def beside(totals: Totals, blocks: Blocks) -> Blocks:
@@ -189,14 +191,14 @@ def beside(totals: Totals, blocks: Blocks) -> Blocks:
     last = np.append(totals.time_ns[1:] != totals.time_ns[:-1], True)
     time_ns = totals.time_ns[last]
     time_ns[0] = ALWAYS
-    known = np.append(0, sums)[np.searchsorted(changes, time_ns, side="right")]
-    more = np.maximum(totals.bytes[last] - known, 0)
+    in_blocks = np.append(0, sums)[np.searchsorted(changes, time_ns, side="right")]
+    more = np.maximum(totals.bytes[last] - in_blocks, 0)
     always = int(more.min())
     starts = np.flatnonzero(np.append(True, more[1:] != more[:-1]))
     ends_ns = np.append(time_ns[starts[1:]], NEVER)
     above = more[starts] - always
-    kept = above > 0
-    size, start_ns, end_ns = above[kept], time_ns[starts][kept], ends_ns[kept]
+    is_more = above > 0
+    size, start_ns, end_ns = above[is_more], time_ns[starts][is_more], ends_ns[is_more]
     if always:
         size = np.append(size, always)
         start_ns, end_ns = np.append(start_ns, ALWAYS), np.append(end_ns, NEVER)
@@ -208,7 +210,7 @@ def _unknown(size: Int64, start_ns: Int64, end_ns: Int64) -> Blocks:
     return Blocks(nothing, size, start_ns, end_ns, nothing + NO_ROW)
 
 
-def _told(trace: Trace, device: str) -> Totals | None:
+def _allocator_totals(trace: Trace, device: str) -> Totals | None:
     """Return the allocator's own totals, None where it does not tell them."""
     memory, rows = trace.memory, rows_of_device(trace, device)
     if not memory.allocated[rows].any():

@@ -14,7 +14,7 @@ import pytest
 from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import HOSTILE, SAMPLES, recording, sample_name, sample_path
 from stepscope import read_trace
-from stepscope.analysis.host.flows import forward_backward
+from stepscope.analysis.host.backward import forward_backward
 from stepscope.analysis.host.lanes import lanes
 from stepscope.report.build import export_html
 from stepscope.trace.model import SliceFlags

@@ -12,7 +12,7 @@ from stepscope.trace.model import Trace
 @shared
 def frameworks_of(trace: Trace) -> frozenset[str]:
     """Return which frameworks a program uses: what it has imported, or runs operators of."""
-    return frozenset(trace.info.versions) | _with_operators_in(trace)
+    return frozenset(trace.info.versions) | _frameworks_with_operators(trace)
 
 
 def advise(trace: Trace, remedy: Remedy, default: str | None = None) -> str:
@@ -20,23 +20,25 @@ def advise(trace: Trace, remedy: Remedy, default: str | None = None) -> str:
 
     Of several frameworks that are imported, the one whose operators the trace has speaks.
     """
-    known = [entry() for entry in ADVICE]
-    running = [each for each in known if each.framework in _with_operators_in(trace)]
-    imported = [each for each in known if each.framework in trace.info.versions]
-    speaking = [each for each in imported if each in running] or imported or running
+    all_advice = [entry() for entry in ADVICE]
+    running = [
+        advice for advice in all_advice if advice.framework in _frameworks_with_operators(trace)
+    ]
+    imported = [advice for advice in all_advice if advice.framework in trace.info.versions]
+    speaking = [advice for advice in imported if advice in running] or imported or running
     if speaking and remedy in speaking[0].words:
         return speaking[0].words[remedy]
     if default is not None:
         return default
-    return next(each.words[remedy] for each in known if each.is_assumed)
+    return next(advice.words[remedy] for advice in all_advice if advice.is_assumed)
 
 
 @shared
-def _with_operators_in(trace: Trace) -> frozenset[str]:
+def _frameworks_with_operators(trace: Trace) -> frozenset[str]:
     """Return the frameworks whose operators a trace has, as far as names tell."""
     names = trace.strings.texts_of(distinct_ids(trace.slices.name).tolist())
-    found: set[str] = set()
-    for known in (entry() for entry in LANDMARKS):
-        if any(name.startswith(known.operator_prefixes) for name in names):
-            found |= known.with_operators
-    return frozenset(found)
+    frameworks: set[str] = set()
+    for framework in (entry() for entry in LANDMARKS):
+        if any(name.startswith(framework.operator_prefixes) for name in names):
+            frameworks |= framework.with_operators
+    return frozenset(frameworks)

@@ -70,12 +70,12 @@ class DeviceFacts:
 
     def to_json(self) -> dict[str, Any]:
         step = self.step
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "flops_utilisation": self.flops_utilisation,
             "lines": [_row_json(row) for row in self.lines],
         }
         if step is not None:
-            told |= {
+            values |= {
                 "device": step.device,
                 "step_ns": round(step.device_ns),
                 "host_step_ns": round(step.host_ns),
@@ -84,7 +84,7 @@ class DeviceFacts:
                 "limit": step.limit,
                 "by": "marks of the device" if step.by_marks else "launches in the step",
             }
-        return told
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +225,11 @@ def _where(spent: Ledger) -> tuple[Row, ...]:
 def _lines(spent: Ledger) -> tuple[Row, ...]:
     """Return the program's own lines that cost most themselves, with what they call elsewhere."""
     sums: dict[Place, float] = {}
-    for stack, known in spent.stacks.items():
-        if known.line is not None:
+    for stack, sampled_stack in spent.stacks.items():
+        if sampled_stack.line is not None:
             ns = spent.each_ns(spent.stack == stack)
             if ns:
-                sums[known.line] = sums.get(known.line, 0.0) + ns
+                sums[sampled_stack.line] = sums.get(sampled_stack.line, 0.0) + ns
     return _top_lines(sums, spent.unit_ns)
 
 

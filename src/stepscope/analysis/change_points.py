@@ -54,15 +54,15 @@ def change_points(
     waiting = [(0, len(scaled))]
     while waiting:
         begin, end = waiting.pop()
-        found = _strongest(scaled[begin:end], generator)
-        if found is not None:
-            at, p = begin + found[0], found[1]
+        strongest = _strongest(scaled[begin:end], generator)
+        if strongest is not None:
+            at, p = begin + strongest[0], strongest[1]
             cuts[at] = p
             waiting += [(begin, at), (at, end)]
-    return _told(series, cuts, skipped, least_effect)
+    return _relevant_changes(series, cuts, skipped, least_effect)
 
 
-def _told(
+def _relevant_changes(
     series: Float64, cuts: dict[int, float], skipped: int, least_effect: float
 ) -> list[ChangePoint]:
     """Return the changes that matter; those that do not are no boundary of the others' parts."""
@@ -71,14 +71,14 @@ def _told(
         bounds = [0, *at, len(series)]
         parts = [series[a:b] for a, b in pairwise(bounds)]
         middle = [float(np.median(part)) if len(part) else 0.0 for part in parts]
-        found = [
+        changes = [
             ChangePoint(skipped + cut, middle[i], middle[i + 1], cuts[cut])
             for i, cut in enumerate(at)
         ]
-        small = [each for each in found if abs(each.change) < least_effect]
+        small = [change for change in changes if abs(change.change) < least_effect]
         if not small:
-            return found
-        at.remove(min(small, key=lambda each: abs(each.change)).at - skipped)
+            return changes
+        at.remove(min(small, key=lambda change: abs(change.change)).at - skipped)
 
 
 def _strongest(values: Float64, generator: np.random.Generator) -> tuple[int, float] | None:

@@ -121,16 +121,16 @@ def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float]
     """Return the program's lines in which something happens; nothing without stacks."""
     stacks, which = np.unique(_stacks(trace)[rows], return_inverse=True)
     sums = np.bincount(which.reshape(-1), amount.astype(np.float64), len(stacks))
-    known, found = _own_lines(trace), dict[str, float]()
+    line_of_stack, sums_of_lines = _own_lines(trace), dict[str, float]()
     for row, mine in zip(stacks.tolist(), sums.tolist(), strict=True):
         if row == NO_STACK:
             continue
-        if row not in known:
+        if row not in line_of_stack:
             path = own_path(trace, row)
-            known[row] = place_words(path[-1]) if path else ""
-        if known[row]:
-            found[known[row]] = found.get(known[row], 0.0) + mine
-    return tuple(sorted(found.items(), key=lambda each: -each[1])[:MOST_PLACES])
+            line_of_stack[row] = place_words(path[-1]) if path else ""
+        if line_of_stack[row]:
+            sums_of_lines[line_of_stack[row]] = sums_of_lines.get(line_of_stack[row], 0.0) + mine
+    return tuple(sorted(sums_of_lines.items(), key=lambda item: -item[1])[:MOST_PLACES])
 
 
 @shared
@@ -206,9 +206,9 @@ def _whole(trace: Trace, name: str, rows: Int64) -> Quantity:
 
 
 def _flops(trace: Trace, name: str) -> Quantity:
-    known = operator_inputs(trace)
+    inputs = operator_inputs(trace)
     flops = flops_of(trace)
-    if not len(known) or known.is_sample:
+    if not len(inputs) or inputs.is_sample:
         return _unknown(name, Unit.FLOPS, "shapes were not recorded: --shapes, record_shapes=True")
     rows = np.flatnonzero(flops)
     return _of_rows(trace, name, rows, flops[rows], Unit.FLOPS)
@@ -222,14 +222,14 @@ def _peak_memory(trace: Trace, name: str) -> Quantity:
     if not peaks:
         return _unknown(name, Unit.BYTES, _NO_MEMORY)
     holders: list[Share] = []
-    for each in peaks[0].holders:
-        what = " in ".join(filter(None, (each.operator or each.category, each.module)))
-        place = place_of(each.line)
+    for holder in peaks[0].holders:
+        what = " in ".join(filter(None, (holder.operator or holder.category, holder.module)))
+        place = place_of(holder.line)
         holders.append(
             Share(
-                f"{each.category}: {what}",
-                each.bytes,
-                ((place_words(place), float(each.bytes)),) if place else (),
+                f"{holder.category}: {what}",
+                holder.bytes,
+                ((place_words(place), float(holder.bytes)),) if place else (),
             )
         )
     words = f"{words_of(name)} of {peaks[0].device}"

@@ -52,14 +52,14 @@ class Share:
 
     def new_place(self, before: Share | None) -> str:
         """Return the line that has become more; lines may have moved since."""
-        left = list(self.places)
-        for known in before.places if before is not None else ():
-            same = [each for each in left if each == known] or [
-                each for each in left if each[1] == known[1]
+        places = list(self.places)
+        for former in before.places if before is not None else ():
+            same = [place for place in places if place == former] or [
+                place for place in places if place[1] == former[1]
             ]
             if same:
-                left.remove(same[0])
-        return left[0][0] if left else self.place
+                places.remove(same[0])
+        return places[0][0] if places else self.place
 
 
 @dataclass(frozen=True, slots=True)

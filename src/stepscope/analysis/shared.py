@@ -13,26 +13,25 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, ParamSpec, TypeVar
 
-Known = dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
-
+Results = dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-_known: ContextVar[Known | None] = ContextVar("_known", default=None)
+_results: ContextVar[Results | None] = ContextVar("_results", default=None)
 
 
 @contextmanager
 def shared_analyses() -> Iterator[None]:
     """Cache the results of shared analyses until the block ends, the outermost of several."""
-    if _known.get() is not None:
+    if _results.get() is not None:
         yield
         return
-    token = _known.set({})
+    token = _results.set({})
     try:
         yield
     finally:
-        _known.reset(token)
+        _results.reset(token)
 
 
 def shared(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -40,14 +39,14 @@ def shared(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(function)
     def once(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        known = _known.get()
-        if known is None:
+        results = _results.get()
+        if results is None:
             return function(*args, **kwargs)
         given = (*args, *kwargs.values())
         key = (function, len(args), *kwargs, *map(_identity, given))
-        if key not in known:
-            known[key] = given, function(*args, **kwargs)
-        result: _R = known[key][1]
+        if key not in results:
+            results[key] = given, function(*args, **kwargs)
+        result: _R = results[key][1]
         return result
 
     return once

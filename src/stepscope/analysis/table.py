@@ -29,7 +29,7 @@ class Table:
         return len(next(iter(self.to_columns().values())))
 
     def take(self, rows: NDArray[Any]) -> Self:
-        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return type(self)(**{name: _taken(getattr(self, name), rows) for name in names})
 
     def to_columns(self) -> Columns:

@@ -159,8 +159,8 @@ def is_named(trace: Trace, wanted: Callable[[str], bool]) -> Bool:
 
 def has_text(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Bool:
     """Tell which values of a column of ids have a text that satisfies the predicate."""
-    found = _mask(ids, ids_where(ids, strings, predicate))
-    return np.zeros(len(ids), np.bool_) if found is None else found
+    mask = _mask(ids, ids_where(ids, strings, predicate))
+    return np.zeros(len(ids), np.bool_) if mask is None else mask
 
 
 def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:

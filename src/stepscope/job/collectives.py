@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.device.communication import collective_of_kernel
 from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.distinct import distinct_rows
-from stepscope.analysis.sums import around, nearest
+from stepscope.analysis.sums import around, distinct_rows, nearest
 from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of

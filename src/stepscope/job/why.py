@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
+from stepscope.analysis.findings.memory import DRIVER_ALLOCATION
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.unit import WHOLE_RUN

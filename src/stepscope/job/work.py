@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.distinct import distinct
-from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
+from stepscope.analysis.findings.memory import DRIVER_ALLOCATION
 from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.steps.breakdown import step_breakdown
@@ -24,7 +23,7 @@ from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import Steps, StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.unit import WHOLE_RUN
-from stepscope.analysis.sums import nearest, with_children
+from stepscope.analysis.sums import distinct, nearest, with_children
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import Bool, Int64, SliceFlags, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION

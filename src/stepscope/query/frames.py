@@ -9,7 +9,6 @@ import polars as pl
 
 from stepscope.analysis.answer import answer
 from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.distinct import distinct
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.module_calls import module_calls
 from stepscope.analysis.host.modules import module_table
@@ -17,6 +16,7 @@ from stepscope.analysis.host.stacks import KnownStacks, stack_labels, stacks_of_
 from stepscope.analysis.labels import input_dims
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.sums import distinct
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.frames import slices_frame, table_frame, text_series
 from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stepscope.analysis.compare.oddities import block_length, drift, two_kinds, warm_up
+from stepscope.analysis.compare.resampling import two_sided_p, two_sided_quantile
 from stepscope.analysis.compare.statistics import (
     Test,
     Verdict,
@@ -13,7 +14,6 @@ from stepscope.analysis.compare.statistics import (
     corrected,
     holm,
 )
-from stepscope.analysis.compare.student import two_sided_p, two_sided_quantile
 
 
 def runs(

@@ -20,7 +20,7 @@ from device_reference import (
 from made_trace import Call, trace_of_calls
 from sample_traces import ONE_RANK, json_events, sample_name, sample_path
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
-from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.math import TensorCores, uses_tensor_cores
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from stepscope.analysis.device.math import (
     device_model,
     operator_flops,
     tensor_core_time,
+    uses_tensor_cores,
 )
 from stepscope.analysis.device.peaks import peak_flops_per_second
-from stepscope.analysis.device.tensor_cores import uses_tensor_cores
 from stepscope.analysis.device.work import is_communication
 from stepscope.analysis.flops.count import flops_of
 from stepscope.cli import main

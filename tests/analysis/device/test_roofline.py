@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.device.measured import best_peaks, keep_measured
-from stepscope.analysis.device.peaks import BFLOAT16, FLOAT16, FLOAT32, TF32, peaks_of
+from stepscope.analysis.device.peaks import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    TF32,
+    best_peaks,
+    keep_measured,
+    peaks_of,
+)
 from stepscope.analysis.device.roofline import flops_utilisation, roofline
 from stepscope.cli import main
 from stepscope.cli.device import device_text

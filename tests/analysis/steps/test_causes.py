@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.analysis.host.own_code import OWN
-from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.own_lines import OWN, Place
 from stepscope.analysis.host.sampled_stacks import SampledStack
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
 from stepscope.analysis.steps.parts import Part

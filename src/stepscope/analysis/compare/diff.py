@@ -102,27 +102,27 @@ def _diff(
 
 
 def _remarks(sides: tuple[Side, Side]) -> list[str]:
-    told = []
+    remarks = []
     if sides[0].unit != sides[1].unit:
-        told.append(
+        remarks.append(
             f"a {sides[0].unit} is compared with a {sides[1].unit}: before, {sides[0].how}; "
             f"after, {sides[1].how}"
         )
     elif sides[0].how != sides[1].how:
-        told.append(f"steps were recognised differently: before, {sides[0].how}; after, "
+        remarks.append(f"steps were recognised differently: before, {sides[0].how}; after, "
                     f"{sides[1].how}")  # fmt: skip
     elif sides[0].unit == "run":
-        told.append("no steps were recognised: whole traces are compared, as one step each")
+        remarks.append("no steps were recognised: whole traces are compared, as one step each")
     means = [float(np.concatenate(side.step_times).mean()) for side in sides]
     medians = [float(np.median(np.concatenate(side.step_times))) for side in sides]
     if min(*means, *medians) > 0:
         mean, median = means[1] / means[0] - 1, medians[1] / medians[0] - 1
         if abs(mean - median) > 0.05 and abs(mean) > 2 * abs(median):
-            told.append(
+            remarks.append(
                 f"the mean {sides[1].unit} changed by {mean:+.0%}, the median by {median:+.1%}: "
                 "a few take much longer on one side"
             )
-    return told
+    return remarks
 
 
 def _tables(
@@ -131,14 +131,16 @@ def _tables(
     before, after = sides
     work = _ranked(_work_row(match, before.work, after.work) for match in matches)
     work = _proven_first(work, changed or {})
-    found = [
+    tables = [
         DiffTable("work", "what changed", _tested(work, sides)),
         DiffTable("phase", "phases", _plain_rows(before.phases, after.phases)),
     ]
     renamed = renamed_modules(before.work, after.work)
-    if any(each.module for each in (*before.work, *after.work)):
+    if any(piece.module for piece in (*before.work, *after.work)):
         modules = [_by(side.work, _module_of) for side in sides]
-        found.append(DiffTable("module", "modules", _renamed_rows(modules[0], modules[1], renamed)))
+        tables.append(
+            DiffTable("module", "modules", _renamed_rows(modules[0], modules[1], renamed))
+        )
     operators = [_by(side.work, _operator_of) for side in sides]
     was: dict[str, str] = {}
     for match in matches:
@@ -147,14 +149,14 @@ def _tables(
             is_free = old not in operators[1] and new not in operators[0]
             if is_free and old not in was.values():  # each row has its time from one
                 was.setdefault(new, old)
-    found.append(DiffTable("operator", "operators", _plain_rows(operators[0], operators[1], was)))
+    tables.append(DiffTable("operator", "operators", _plain_rows(operators[0], operators[1], was)))
     if before.kernels or after.kernels:
         kernels = [_whole(side.kernels, side, "no device work") for side in sides]
-        found.append(DiffTable("kernel", "kernels", _plain_rows(kernels[0], kernels[1])))
+        tables.append(DiffTable("kernel", "kernels", _plain_rows(kernels[0], kernels[1])))
     if before.lines or after.lines:
         lines = [_whole(side.lines, side, "not sampled") for side in sides]
-        found.append(DiffTable("line", "lines of Python", _line_rows(lines[0], lines[1])))
-    return found
+        tables.append(DiffTable("line", "lines of Python", _line_rows(lines[0], lines[1])))
+    return tables
 
 
 def _whole(amounts: Mapping[str, Amount], side: Side, otherwise: str) -> Mapping[str, Amount]:
@@ -261,10 +263,10 @@ def _tested(rows: tuple[Row, ...], sides: tuple[Side, Side]) -> tuple[Row, ...]:
 def _by(amounts: Amounts, key: Callable[[Work], str]) -> dict[str, Amount]:
     sums: dict[str, Amount] = {}
     for work, amount in amounts.items():
-        held = sums.setdefault(key(work), Amount())
-        held.ns += amount.ns
-        held.count += amount.count
-        held.first_ns = min(held.first_ns, amount.first_ns)
+        total = sums.setdefault(key(work), Amount())
+        total.ns += amount.ns
+        total.count += amount.count
+        total.first_ns = min(total.first_ns, amount.first_ns)
     return sums
 
 
@@ -299,8 +301,8 @@ def _plain_rows(
 def _renamed_rows(
     before: Mapping[str, Amount], after: Mapping[str, Amount], renamed: Mapping[str, str]
 ) -> tuple[Row, ...]:
-    known = {new: old for old, new in renamed.items() if old in before and new in after}
-    return _plain_rows(before, after, known)
+    former_names = {new: old for old, new in renamed.items() if old in before and new in after}
+    return _plain_rows(before, after, former_names)
 
 
 def _line_rows(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> tuple[Row, ...]:
@@ -336,9 +338,9 @@ def _findings(
 
 
 def _usual_findings(traces: Sequence[Trace]) -> dict[str, Finding]:
-    found: dict[str, list[Finding]] = {}
+    findings_by_id: dict[str, list[Finding]] = {}
     for trace in traces:
         with shared_analyses():
             for finding in find_problems(trace):
-                found.setdefault(finding.id, []).append(finding)
-    return {key: same[0] for key, same in found.items() if 2 * len(same) > len(traces)}
+                findings_by_id.setdefault(finding.id, []).append(finding)
+    return {key: same[0] for key, same in findings_by_id.items() if 2 * len(same) > len(traces)}

@@ -28,7 +28,7 @@ from stepscope.analysis.compare.statistics import (
     Test,
     Verdict,
 )
-from stepscope.analysis.distinct import distinct_pairs
+from stepscope.analysis.sums import distinct_pairs
 from stepscope.trace.model import Bool, Float64, Int64
 
 _QUANTILE = 0.1  # of the times of one call over the steps
@@ -81,64 +81,64 @@ def evidence(before: Side, after: Side, pairs: dict[Work, Work], seed: int = 0) 
     is_quiet = whole[2] - whole[1] <= _AS_NARROW * (own[2] - own[1]) + _FLOOR
     change, low, high = whole if is_quiet else own
     shift = np.median(values[is_after], axis=0) - np.median(values[~is_after], axis=0)
-    told: dict[Work, float] = {}
+    changes: dict[Work, float] = {}
     for i in changed.tolist():
         work = names[i]._replace(name=names[i].name.partition(_AFTER)[0])
-        told[work] = told.get(work, 0.0) + float(shift[i])
-    return Evidence(p, told, change, low, high)
+        changes[work] = changes.get(work, 0.0) + float(shift[i])
+    return Evidence(p, changes, change, low, high)
 
 
-def with_evidence(step: Comparison, found: Evidence | None) -> Comparison:
+def with_evidence(step: Comparison, work_evidence: Evidence | None) -> Comparison:
     """Return a comparison of step times with what the work in them says."""
-    if found is None:
+    if work_evidence is None:
         return step
     is_real = (
-        found.p < ALPHA
-        and abs(found.change) >= step.least_effect
-        and not found.low <= 0 <= found.high
+        work_evidence.p < ALPHA
+        and abs(work_evidence.change) >= step.least_effect
+        and not work_evidence.low <= 0 <= work_evidence.high
     )
     if is_real:
         return replace(
             step,
-            verdict=Verdict.SLOWER if found.change > 0 else Verdict.FASTER,
+            verdict=Verdict.SLOWER if work_evidence.change > 0 else Verdict.FASTER,
             test=Test.WORK,
-            p=found.p,
-            change=found.change,
-            low=found.low,
-            high=found.high,
+            p=work_evidence.p,
+            change=work_evidence.change,
+            low=work_evidence.low,
+            high=work_evidence.high,
         )
     verdict = Verdict.NOISE if step.is_real else step.verdict
-    return replace(step, verdict=verdict, p=max(found.p, step.p), test=Test.WORK)
+    return replace(step, verdict=verdict, p=max(work_evidence.p, step.p), test=Test.WORK)
 
 
 def _times(before: Side, after: Side, pairs: dict[Work, Work]) -> tuple[list[Work], Float64]:
     """Return how long each kind of work takes in a step of each run."""
     rows: dict[Work, int] = {}
-    found = []
+    clean_times = []
     for side, is_before in ((before, True), (after, False)):
         for run in side.runs:
-            held = _clean(run)
+            by_work = _clean(run)
             if is_before:
-                told: dict[Work, float] = {}
-                for work, ns in held.items():
+                renamed: dict[Work, float] = {}
+                for work, ns in by_work.items():
                     key = pairs.get(work, work)
-                    told[key] = told.get(key, 0.0) + ns
-                held = told
-            found.append(held)
-            for work in held:
+                    renamed[key] = renamed.get(key, 0.0) + ns
+                by_work = renamed
+            clean_times.append(by_work)
+            for work in by_work:
                 rows.setdefault(work, len(rows))
-    times = np.zeros((len(found), len(rows)))
-    for i, held in enumerate(found):
-        for work, ns in held.items():
+    times = np.zeros((len(clean_times), len(rows)))
+    for i, by_work in enumerate(clean_times):
+        for work, ns in by_work.items():
             times[i, rows[work]] = ns
     return list(rows), times
 
 
 def _clean(run: Run) -> dict[Work, float]:
     """Return the uninterrupted time of each kind of work in a step."""
-    held = run.moments
-    end = min(len(held.ns), _MOST_MOMENTS)
-    step, ns = held.step[:end], held.ns[:end]
+    run_moments = run.moments
+    end = min(len(run_moments.ns), _MOST_MOMENTS)
+    step, ns = run_moments.step[:end], run_moments.ns[:end]
     if not end:
         return {}
     keys, kind = _kinds(run, end)
@@ -152,10 +152,10 @@ def _clean(run: Run) -> dict[Work, float]:
     first, count = first[often], count[often]
     low = ns[first + (count * _QUANTILE).astype(np.int64)]
     sums = np.bincount(site[first] // width, low, len(keys))
-    told: dict[Work, float] = {}
+    clean_ns: dict[Work, float] = {}
     for i in np.flatnonzero(sums).tolist():
-        told[keys[i]] = told.get(keys[i], 0.0) + float(sums[i])
-    return told
+        clean_ns[keys[i]] = clean_ns.get(keys[i], 0.0) + float(sums[i])
+    return clean_ns
 
 
 def _kinds(run: Run, end: int) -> tuple[list[Work], Int64]:
@@ -164,7 +164,7 @@ def _kinds(run: Run, end: int) -> tuple[list[Work], Int64]:
     What no event covers is told apart by what ran before: else all of it were one kind, and a line
     that became slower would be lost in it.
     """
-    groups = [Work(*each) for each in run.sorting.groups]
+    groups = [Work(*names) for names in run.sorting.groups]
     group = run.sorting.group_at(run.moments.owner[:end])
     before = np.roll(group, 1)
     before[0] = len(groups) - 1
@@ -196,8 +196,8 @@ def _with_whole_gaps(names: list[Work], times: Float64) -> Float64:
     """
     whole: dict[Work, int] = {}
     at = [
-        whole.setdefault(each._replace(name=each.name.partition(_AFTER)[0]), len(whole))
-        for each in names
+        whole.setdefault(name._replace(name=name.name.partition(_AFTER)[0]), len(whole))
+        for name in names
     ]
     sums = np.zeros((len(times), len(whole)))
     for column, place in zip(times.T, at, strict=True):
@@ -208,10 +208,10 @@ def _with_whole_gaps(names: list[Work], times: Float64) -> Float64:
 def _speed(times: Float64) -> Float64:
     """Return how slow the machine was in each run: what half of the work is below."""
     usual = np.median(times, axis=0)
-    known = (times > 0).all(axis=0) & (usual > 0)
-    if not known.any():
+    is_measured = (times > 0).all(axis=0) & (usual > 0)
+    if not is_measured.any():
         return np.ones(len(times))
-    ratio, weight = times[:, known] / usual[known], usual[known]
+    ratio, weight = times[:, is_measured] / usual[is_measured], usual[is_measured]
     order = np.argsort(ratio, axis=1)
     within = np.cumsum(weight[order], axis=1)
     at = (within < within[:, -1:] / 2).sum(axis=1)

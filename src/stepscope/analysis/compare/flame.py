@@ -11,11 +11,10 @@ from stepscope.analysis.compare.side import Run, Side
 from stepscope.analysis.compare.sorting import BETWEEN
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.flame import without_address
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.shared import shared_analyses
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct_pairs, summed
 from stepscope.analysis.tree import levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Int64
 
@@ -36,19 +35,19 @@ class FlameNode:
     after_ns: int
 
 
-def diff_flame(found: Diff) -> list[FlameNode]:
+def diff_flame(diff: Diff) -> list[FlameNode]:
     """Return the nodes of both sides' paths, parents first; those of a parent by name."""
-    names = _new_names(found)
-    sides = [_paths(found.before, names), _paths(found.after, {})]
+    names = _new_names(diff)
+    sides = [_paths(diff.before, names), _paths(diff.after, {})]
     total: dict[Path, list[float]] = {(): [0.0, 0.0]}
     for number, paths in enumerate(sides):
         for path, ns in paths.items():
             for length in range(len(path) + 1):
                 total.setdefault(path[:length], [0.0, 0.0])[number] += ns
-    least = LEAST_SHARE * max(found.before_ns, found.after_ns, 1)
-    kept = sorted(path for path, both in total.items() if max(both) >= least or not path)
-    row = {path: i for i, path in enumerate(kept)}
-    whole = f"a {found.unit}" if found.unit != "run" else "the run"
+    least = LEAST_SHARE * max(diff.before_ns, diff.after_ns, 1)
+    kept_paths = sorted(path for path, both in total.items() if max(both) >= least or not path)
+    row = {path: i for i, path in enumerate(kept_paths)}
+    whole = f"a {diff.unit}" if diff.unit != "run" else "the run"
     return [
         FlameNode(
             path[-1] if path else whole,
@@ -56,13 +55,13 @@ def diff_flame(found: Diff) -> list[FlameNode]:
             round(total[path][0]),
             round(total[path][1]),
         )
-        for path in kept
+        for path in kept_paths
     ]
 
 
-def _new_names(found: Diff) -> dict[str, str]:
+def _new_names(diff: Diff) -> dict[str, str]:
     """Return what modules of the first side are called on the second."""
-    for table in found.tables:
+    for table in diff.tables:
         if table.by == "module":
             return {row.was: row.what for row in table.rows if row.was}
     return {}
@@ -73,18 +72,18 @@ def _paths(side: Side, names: dict[str, str]) -> dict[Path, float]:
     for run in side.runs:
         with shared_analyses():
             for path, ns in _paths_of_run(run).items():
-                told = tuple(names.get(name, name) for name in path)
-                sums[told] = sums.get(told, 0.0) + ns
+                renamed = tuple(names.get(name, name) for name in path)
+                sums[renamed] = sums.get(renamed, 0.0) + ns
     return {path: ns / max(side.chosen, 1) for path, ns in sums.items()}
 
 
 def _paths_of_run(run: Run) -> dict[Path, int]:
     """Return the time of each path of names, its own."""
     node, parents, texts = _nodes(run)
-    held = run.usual
-    at = np.append(node, ROOT)[held.owner]
-    ns = summed(at, held.ns, len(parents))
-    found: dict[Path, int] = {}
+    usual = run.usual
+    at = np.append(node, ROOT)[usual.owner]
+    ns = summed(at, usual.ns, len(parents))
+    times: dict[Path, int] = {}
     for i in np.flatnonzero(ns).tolist():
         path: list[str] = [BETWEEN] if i == ROOT else []
         up = i
@@ -92,8 +91,8 @@ def _paths_of_run(run: Run) -> dict[Path, int]:
             path.append(texts[up])
             up = parents[up]
         key = tuple(reversed(path))
-        found[key] = found.get(key, 0) + int(ns[i])
-    return found
+        times[key] = times.get(key, 0) + int(ns[i])
+    return times
 
 
 def _nodes(run: Run) -> tuple[Int64, list[int], list[str]]:
@@ -114,9 +113,11 @@ def _nodes(run: Run) -> tuple[Int64, list[int], list[str]]:
         above = np.where(up[rows] == NO_PARENT, ROOT, node[up[rows]])
         (around, name), code = distinct_pairs(above, slices.name[rows])
         first = len(parents)
-        shown = {each: without_address(shown_name(strings[each])) for each in set(name.tolist())}
+        shown = {
+            name_id: without_address(shown_name(strings[name_id])) for name_id in set(name.tolist())
+        }
         parents += around.tolist()
-        texts += [shown[each] for each in name.tolist()]
+        texts += [shown[name_id] for name_id in name.tolist()]
         node[rows] = first + code
     if len(work):
         for i in np.unique(node[work.rows]).tolist():

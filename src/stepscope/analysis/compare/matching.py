@@ -62,9 +62,9 @@ def renamed_modules(before: Amounts, after: Amounts) -> dict[str, str]:
     Both models are walked from the top: children of the same name are the same, the others are
     matched by what runs in them, in the order of their calls.
     """
-    found: dict[str, str] = {}
-    _match_children(_tree(before), _tree(after), found)
-    return {old: new for old, new in found.items() if old != new}
+    new_names: dict[str, str] = {}
+    _match_children(_tree(before), _tree(after), new_names)
+    return {old: new for old, new in new_names.items() if old != new}
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def _tree(amounts: Amounts) -> _Module:
     return root
 
 
-def _match_children(one: _Module, other: _Module, found: dict[str, str]) -> None:
+def _match_children(one: _Module, other: _Module, new_names: dict[str, str]) -> None:
     pairs = [(one.children[name], other.children[name]) for name in one.children
              if name in other.children]  # fmt: skip
     left = [child for name, child in one.children.items() if name not in other.children]
@@ -101,13 +101,13 @@ def _match_children(one: _Module, other: _Module, found: dict[str, str]) -> None
         left = [child for child in left if not any(child is mine for mine, _ in same)]
         right = [child for child in right if not any(child is theirs for _, theirs in same)]
     for child in left:
-        near = max(right, key=lambda each: _alike(child, each), default=None)
+        near = max(right, key=lambda candidate: _alike(child, candidate), default=None)
         if near is not None and _alike(child, near) >= _ALIKE:
             right.remove(near)
             pairs.append((child, near))
     for mine, theirs in pairs:
-        found[mine.path] = theirs.path
-        _match_children(mine, theirs, found)
+        new_names[mine.path] = theirs.path
+        _match_children(mine, theirs, new_names)
 
 
 def _with_shapes(module: _Module) -> Hashable:
@@ -120,7 +120,7 @@ def _without_shapes(module: _Module) -> Hashable:
 
 def _alike(one: _Module, other: _Module) -> float:
     """Return which share of the work in either of two modules is in both."""
-    names = [{name for name, _ in each.work} for each in (one, other)]
+    names = [{name for name, _ in module.work} for module in (one, other)]
     either = names[0] | names[1]
     return len(names[0] & names[1]) / len(either) if either else 0.0
 
@@ -180,9 +180,9 @@ class _State:
             counts.append(sum(self._after[w].count for w in theirs))
             if counts[0] and abs(counts[0] - counts[1]) < 0.01 * counts[0]:
                 taken = {*ours}
-                self._found = [each for each in self._found if taken.isdisjoint(each.before)]
+                self._found = [match for match in self._found if taken.isdisjoint(match.before)]
                 taken = {*theirs}
-                self._found = [each for each in self._found if taken.isdisjoint(each.after)]
+                self._found = [match for match in self._found if taken.isdisjoint(match.after)]
                 self._take(tuple(ours), tuple(theirs), MOVED)
 
     def pair_lines(self, renamed: Mapping[str, str]) -> None:
@@ -239,14 +239,14 @@ def _by_function(
     part: Callable[[str, str], Hashable],
     renamed: Mapping[str, str],
 ) -> dict[Hashable, list[tuple[int, Work]]]:
-    found: dict[Hashable, list[tuple[int, Work]]] = {}
+    by_function: dict[Hashable, list[tuple[int, Work]]] = {}
     for work in amounts:
         line = form.fullmatch(work.name) if work.kind in _OF_LINES else None
         key = part(line[1], line[3]) if line else None
         if line and key is not None:
             where = renamed.get(work.module, work.module)
-            found.setdefault((work.kind, key, where), []).append((int(line[2]), work))
-    return {key: sorted(lines) for key, lines in found.items()}
+            by_function.setdefault((work.kind, key, where), []).append((int(line[2]), work))
+    return {key: sorted(lines) for key, lines in by_function.items()}
 
 
 def _shifted(

@@ -47,7 +47,7 @@ class Row:
         return max(abs(self.difference_ns) - self.error_ns, 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "what": self.what,
             "before_ns": self.before_ns,
             "after_ns": self.after_ns,
@@ -58,13 +58,13 @@ class Row:
         }
         for name in ("was", "kind", "module", "shapes"):
             if getattr(self, name):
-                told[name] = getattr(self, name)
+                values[name] = getattr(self, name)
         if self.error_ns:
-            told["sampling_error_ns"] = round(self.error_ns)
+            values["sampling_error_ns"] = round(self.error_ns)
         if self.comparison is not None:
-            told["is_real"] = self.comparison.is_real
-            told["p"] = self.comparison.p
-        return told
+            values["is_real"] = self.comparison.is_real
+            values["p"] = self.comparison.p
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ class Diff:
         for table in self.tables:
             if table.by == by:
                 return table
-        known = ", ".join(table.by for table in self.tables)
-        raise KeyError(f"there is no table by {by!r}: this comparison has {known}")
+        names = ", ".join(table.by for table in self.tables)
+        raise KeyError(f"there is no table by {by!r}: this comparison has {names}")
 
     @property
     def guilty(self) -> Row | None:
@@ -193,8 +193,8 @@ class Diff:
             "after_ns": self.after_ns,
             "difference_ns": self.difference_ns,
             "tables": [table.to_json() for table in self.tables],
-            "memory": [each.to_json() for each in self.memory],
-            "counts": [each.to_json() for each in self.counts],
+            "memory": [quantity.to_json() for quantity in self.memory],
+            "counts": [quantity.to_json() for quantity in self.counts],
             "findings": {
                 "came": [finding.to_json() for finding in self.findings_came],
                 "went": [finding.to_json() for finding in self.findings_went],
@@ -219,14 +219,14 @@ def _side_json(side: Side) -> dict[str, Any]:
     }
 
 
-def _verdict(found: Diff) -> str:
-    step, unit = found.step, found.unit
+def _verdict(diff: Diff) -> str:
+    step, unit = diff.step, diff.unit
     before, after = duration_text(step.before), duration_text(step.after)
     times = f"from {before} to {after}, {step.change:+.1%}"
     if step.test.value != "none":
         times += f" (95 % interval {step.low * 100:+.1f} to {step.high * 100:+.1f})"
     opening = _OPENINGS[step.verdict.value].format(unit_words(unit))
-    return f"{opening[0].upper()}{opening[1:]} {times}.{_guilt(found)}"
+    return f"{opening[0].upper()}{opening[1:]} {times}.{_guilt(diff)}"
 
 
 _OPENINGS = {
@@ -238,12 +238,12 @@ _OPENINGS = {
 }
 
 
-def _guilt(found: Diff) -> str:
-    row = found.guilty
-    if row is None or not found.step.is_real:
+def _guilt(diff: Diff) -> str:
+    row = diff.guilty
+    if row is None or not diff.step.is_real:
         return ""
-    said = {NEW: " (new)", GONE: " (gone)"}.get(row.status, "")
-    return f" Most of it is {row.what}{said}: {signed(row.difference_ns)} a {found.unit}."
+    suffix = {NEW: " (new)", GONE: " (gone)"}.get(row.status, "")
+    return f" Most of it is {row.what}{suffix}: {signed(row.difference_ns)} a {diff.unit}."
 
 
 def signed(ns: float) -> str:

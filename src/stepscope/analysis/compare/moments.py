@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.intervals import union
+from stepscope.analysis.intervals import Timeline, innermost, union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.timeline import Timeline, innermost
 from stepscope.analysis.tree import span_mask
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, Trace
 
@@ -71,8 +70,8 @@ def windows(trace: Trace) -> Windows:
     order = np.argsort(start_ns, kind="stable")
     start_ns, end_ns, track = start_ns[order], end_ns[order], track[order]
     duration_ns = end_ns - start_ns
-    for each in np.unique(track):
-        mine = np.flatnonzero(track == each)
+    for number in np.unique(track):
+        mine = np.flatnonzero(track == number)
         reached = np.maximum.accumulate(end_ns[mine])
         # A moment that two steps share, as requests of a server may, belongs to the earlier.
         start_ns[mine[1:]] = np.maximum(start_ns[mine[1:]], reached[:-1])
@@ -102,16 +101,16 @@ def moments(trace: Trace, wanted: Windows) -> Moments:
     work = device_work(trace)
     devices = _device_timeline(work)
     nothing = np.zeros(0, np.int64)
-    found = [(nothing, nothing, nothing, nothing)]
+    stretches = [(nothing, nothing, nothing, nothing)]
     for track in np.unique(wanted.track).tolist():
         mine = np.flatnonzero(wanted.track == track)
         line = _thread_timeline(trace, track)
         if devices is not None:
             line = devices.over(line)
         pieces = line.within(wanted.start_ns[mine], wanted.end_ns[mine])
-        found.append((mine[pieces[0]], *pieces[1:]))
+        stretches.append((mine[pieces[0]], *pieces[1:]))
     step, owner, start_ns, ns = (
-        np.concatenate(column).astype(np.int64) for column in zip(*found, strict=True)
+        np.concatenate(column).astype(np.int64) for column in zip(*stretches, strict=True)
     )
     return Moments(step, owner, start_ns, ns, on_device=devices is not None)
 
@@ -157,10 +156,10 @@ def _first_begun(work: DeviceWork, which: Int64) -> Timeline:
     start_ns, end_ns = work.start_ns[which], work.end_ns[which]
     reached = np.maximum.accumulate(end_ns)
     since = np.concatenate([start_ns[:1], np.maximum(start_ns[1:], reached[:-1])])
-    kept = end_ns > since
+    remains = end_ns > since
     busy = union(start_ns, end_ns)
-    times = np.concatenate([busy.end_ns, since[kept]])
+    times = np.concatenate([busy.end_ns, since[remains]])
     nobody = np.full(len(busy), NO_SLICE, np.int64)
-    owners = np.concatenate([nobody, work.rows[which][kept]])
+    owners = np.concatenate([nobody, work.rows[which][remains]])
     order = np.argsort(times, kind="stable")
     return Timeline(times[order], owners[order])

@@ -47,7 +47,7 @@ def block_length(values: Float64) -> int:
 def oddities(times: Float64, unit: str = "step") -> list[str]:
     if len(times) < _FEWEST:
         return []
-    return [told for told in (drift(times, unit), two_kinds(times, unit)) if told]
+    return [remark for remark in (drift(times, unit), two_kinds(times, unit)) if remark]
 
 
 def drift(times: Float64, unit: str = "step") -> str:

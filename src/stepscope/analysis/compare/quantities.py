@@ -8,8 +8,7 @@ import numpy as np
 
 from stepscope.analysis.compare.model import Quantity
 from stepscope.analysis.compare.side import Side
-from stepscope.analysis.memory.blocks import blocks_of_device
-from stepscope.analysis.memory.totals import totals_of
+from stepscope.analysis.memory.blocks import blocks_of_device, totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
 from stepscope.trace.model import SliceKind, Trace
 
@@ -26,14 +25,14 @@ def memory_changes(before: Mapping[str, float], after: Mapping[str, float]) -> l
 
 def peaks_of(traces: Sequence[Trace]) -> dict[str, float]:
     """Return the peak of each device's memory; of several runs, their median."""
-    found: dict[str, list[float]] = {}
+    peaks: dict[str, list[float]] = {}
     for trace in traces:
-        known = with_memory(trace)
-        for device in devices(known) if len(known.memory) else ():
-            blocks, _ = blocks_of_device(known, device)
-            totals = totals_of(known, device, blocks)
-            found.setdefault(device, []).append(float(totals.bytes[totals.peak_row]))
-    return {device: float(np.median(values)) for device, values in found.items()}
+        filled = with_memory(trace)
+        for device in devices(filled) if len(filled.memory) else ():
+            blocks, _ = blocks_of_device(filled, device)
+            totals = totals_of(filled, device, blocks)
+            peaks.setdefault(device, []).append(float(totals.bytes[totals.peak_row]))
+    return {device: float(np.median(values)) for device, values in peaks.items()}
 
 
 def count_changes(sides: tuple[Side, Side]) -> list[Quantity]:
@@ -59,7 +58,7 @@ def _events(side: Side) -> dict[str, float]:
         sums["copies"] += int((kind == SliceKind.MEMCPY).sum())
         calls = slices.name[inside & (slices.kind == SliceKind.RUNTIME)]
         ids, count = np.unique(calls, return_counts=True)
-        for each, number in zip(ids.tolist(), count.tolist(), strict=True):
-            if any(word in run.trace.strings[each] for word in _SYNCHRONIZE):
+        for name, number in zip(ids.tolist(), count.tolist(), strict=True):
+            if any(word in run.trace.strings[name] for word in _SYNCHRONIZE):
                 sums["synchronisations"] += number
     return {what: count / max(steps, 1) for what, count in sums.items()}

@@ -9,13 +9,11 @@ import numpy as np
 from stepscope.analysis.compare.moments import Moments, Windows
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.host.flame import without_address
-from stepscope.analysis.host.module_calls import module_calls
-from stepscope.analysis.host.module_groups import ModuleGroups
+from stepscope.analysis.host.module_calls import ModuleGroups, module_calls
 from stepscope.analysis.labels import input_dims, shown_name
 from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts
-from stepscope.analysis.sums import nearest, summed
+from stepscope.analysis.sums import distinct, distinct_pairs, nearest, summed
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.keys import INPUT_DIMS
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
@@ -57,33 +55,33 @@ class Sorting:
             inside &= start_ns < chosen.end_ns[begins]
         return np.bincount(self.group[inside], minlength=len(self.groups)).astype(np.int64)
 
-    def phases_of(self, held: Moments) -> dict[str, tuple[int, int]]:
+    def phases_of(self, moments: Moments) -> dict[str, tuple[int, int]]:
         """Return the time of each part of a step, as ``steps/breakdown.py`` defines them."""
-        part = _parts(self.trace, held)
-        sums = summed(part, held.ns, len(Part))
-        return {each.words: (int(sums[each]), 0) for each in Part if sums[each]}
+        part = _parts(self.trace, moments)
+        sums = summed(part, moments.ns, len(Part))
+        return {step_part.words: (int(sums[step_part]), 0) for step_part in Part if sums[step_part]}
 
-    def kernels_of(self, held: Moments) -> dict[str, tuple[int, int]]:
+    def kernels_of(self, moments: Moments) -> dict[str, tuple[int, int]]:
         """Return the time and number of each kernel, copy and fill; nothing without devices."""
         work = device_work(self.trace)
         if not len(work):
             return {}
         is_work = np.zeros(len(self.trace.slices) + 1, np.bool_)
         is_work[work.rows] = True
-        mine = is_work[held.owner]
+        mine = is_work[moments.owner]
         strings, name = self.trace.strings, self.trace.slices.name
-        found, code = distinct(name[held.owner[mine]])
-        ns = summed(code, held.ns[mine], len(found))
+        names, code = distinct(name[moments.owner[mine]])
+        ns = summed(code, moments.ns[mine], len(names))
         ran = np.zeros(len(name), np.bool_)
-        ran[held.owner[mine]] = True
+        ran[moments.owner[mine]] = True
         counts = np.bincount(name[ran], minlength=len(strings))
-        told: dict[str, tuple[int, int]] = {}
-        for i, each in enumerate(found.tolist()):
-            text = kernel_name(strings[each])
-            before = told.get(text, (0, 0))
-            told[text] = before[0] + int(ns[i]), before[1] + int(counts[each])
-        rest = int(held.ns.sum()) - sum(ns for ns, _ in told.values())
-        return {**told, NO_KERNEL: (rest, 0)} if rest else told
+        times: dict[str, tuple[int, int]] = {}
+        for i, name_id in enumerate(names.tolist()):
+            text = kernel_name(strings[name_id])
+            before = times.get(text, (0, 0))
+            times[text] = before[0] + int(ns[i]), before[1] + int(counts[name_id])
+        rest = int(moments.ns.sum()) - sum(ns for ns, _ in times.values())
+        return {**times, NO_KERNEL: (rest, 0)} if rest else times
 
 
 def knows_shapes(trace: Trace) -> bool:
@@ -93,8 +91,8 @@ def knows_shapes(trace: Trace) -> bool:
     if not operators or not len(slices.args.rest):
         return False
     shapes = _shape_codes(trace)[0]
-    known = int(((shapes > 0) & (slices.kind == SliceKind.OPERATOR)).sum())
-    return known >= _KNOWN_SHAPES * operators
+    with_shapes = int(((shapes > 0) & (slices.kind == SliceKind.OPERATOR)).sum())
+    return with_shapes >= _KNOWN_SHAPES * operators
 
 
 def sorting(trace: Trace, *, with_shapes: bool) -> Sorting:
@@ -117,9 +115,9 @@ def sorting(trace: Trace, *, with_shapes: bool) -> Sorting:
     for i, j in zip(firsts.tolist(), seconds.tolist(), strict=True):
         word = _KINDS[kinds[i]]
         word = _IDLE.get(word, word) if on_device else word
-        told = shown(strings[int(names[i])], int(kinds[i]))
-        each = (word, modules[int(moduled[j])], told, shapes[int(shaped[j])])
-        number.append(groups.setdefault(each, len(groups)))
+        text = shown(strings[int(names[i])], int(kinds[i]))
+        key = (word, modules[int(moduled[j])], text, shapes[int(shaped[j])])
+        number.append(groups.setdefault(key, len(groups)))
         if number[-1] == len(is_gap):
             is_gap.append(kinds[i] not in (_OPERATOR, _DEVICE, _RUNTIME))
     nothing: Group = ("idle" if on_device else "python", "", BETWEEN, "")
@@ -137,14 +135,14 @@ class _ShownNames:
     """The names of groups: steps without their numbers, objects without their addresses."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], str] = {}
+        self._shown: dict[tuple[str, int], str] = {}
 
     def __call__(self, name: str, kind: int) -> str:
-        if (name, kind) not in self._known:
+        if (name, kind) not in self._shown:
             is_module = kind == _MODULE or name.startswith(MODULE_PREFIX)
             shown = _OF_MODULE if is_module else without_address(shown_name(name))
-            self._known[name, kind] = kernel_name(shown) if kind == _DEVICE else shown
-        return self._known[name, kind]
+            self._shown[name, kind] = kernel_name(shown) if kind == _DEVICE else shown
+        return self._shown[name, kind]
 
 
 def _holders(trace: Trace) -> tuple[Int64, Int64]:
@@ -177,11 +175,11 @@ def _shape_codes(trace: Trace) -> tuple[Int64, list[str]]:
     texts = {"": 0}
     present = distinct_ids(rest)
     table = np.zeros(int(present[-1]) + 1 if len(present) else 1, np.int64)
-    for each in present.tolist():
-        fragment = trace.strings[each]
+    for text_id in present.tolist():
+        fragment = trace.strings[text_id]
         if f'"{INPUT_DIMS}"' in fragment:
             dims = ", ".join(str(shape) for shape in input_dims(fragment) if shape)
-            table[each] = texts.setdefault(dims, len(texts))
+            table[text_id] = texts.setdefault(dims, len(texts))
     return table[rest], list(texts)
 
 
@@ -190,20 +188,20 @@ def _module_codes(trace: Trace, holder: Int64) -> tuple[Int64, list[str]]:
     calls = module_calls(trace)
     if not len(calls):
         return np.zeros(len(trace.slices), np.int64), [""]
-    found = ModuleGroups.of(calls, None)
-    several = len(set(found.model)) > 1
+    groups = ModuleGroups.of(calls, None)
+    several = len(set(groups.model)) > 1
     texts = [""]
-    for model, path in zip(found.model, found.name, strict=True):
+    for model, path in zip(groups.model, groups.name, strict=True):
         texts.append(f"{model}.{path}" if several and path != model else path)
-    of_call = np.append(found.of_call + 1, 0)
+    of_call = np.append(groups.of_call + 1, 0)
     return of_call[calls.owner[holder]], texts
 
 
-def _parts(trace: Trace, held: Moments) -> Int64:
+def _parts(trace: Trace, moments: Moments) -> Int64:
     parts = np.append(host_parts(trace), np.int8(Part.OTHER)).astype(np.int64)
     work = device_work(trace)
     if not len(work):
-        return _without_glue(parts[held.owner], held)
+        return _without_glue(parts[moments.owner], moments)
     on_device = np.full(len(parts), -1, np.int64)
     host = np.where(work.call == NO_SLICE, work.operator[work.rows], work.call)
     part = parts[host]
@@ -211,21 +209,21 @@ def _parts(trace: Trace, held: Moments) -> Int64:
     part[work.kind == WorkKind.COMMUNICATION] = Part.COMMUNICATION
     part[work.kind == WorkKind.COPY] = Part.COPIES
     on_device[work.rows] = part
-    told = on_device[held.owner]
-    loads = parts[held.owner] == Part.DATA_LOADING
-    return np.where(told >= 0, told, np.where(loads, Part.DATA_LOADING, Part.IDLE))
+    is_on_device = on_device[moments.owner]
+    loads = parts[moments.owner] == Part.DATA_LOADING
+    return np.where(is_on_device >= 0, is_on_device, np.where(loads, Part.DATA_LOADING, Part.IDLE))
 
 
-def _without_glue(part: Int64, held: Moments) -> Int64:
+def _without_glue(part: Int64, moments: Moments) -> Int64:
     """Give Python's time between two slices of one part to that part, as steps/parts.py does."""
     begins = np.ones(len(part), np.bool_)
-    begins[1:] = (part[1:] != part[:-1]) | (held.step[1:] != held.step[:-1])
+    begins[1:] = (part[1:] != part[:-1]) | (moments.step[1:] != moments.step[:-1])
     first = np.flatnonzero(begins)
     if len(first) < 3:
         return part
     run = np.cumsum(begins) - 1
-    ns = summed(run, held.ns, len(first))
-    of_run, step = part[first], held.step[first]
+    ns = summed(run, moments.ns, len(first))
+    of_run, step = part[first], moments.step[first]
     glue = np.zeros(len(first), np.bool_)
     glue[1:-1] = (
         (of_run[1:-1] == Part.OTHER)

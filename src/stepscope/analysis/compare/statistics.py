@@ -29,8 +29,8 @@ from stepscope.analysis.compare.resampling import (
     permuted,
     permuted_runs,
     t_test,
+    two_sided_quantile,
 )
-from stepscope.analysis.compare.student import two_sided_quantile
 from stepscope.trace.model import Float64
 
 ALPHA = 0.01  # how often an unchanged program may be called changed
@@ -144,8 +144,10 @@ def compare_samples(
         return measured
     p, test = _p_value(sides, generator)
     low, high = _interval(sides, generator)
-    found = replace(measured, p=p, test=test, low=low, high=high)
-    return replace(found, verdict=_verdict(found, sides, alpha), remarks=_remarks(found, sides))
+    comparison = replace(measured, p=p, test=test, low=low, high=high)
+    return replace(
+        comparison, verdict=_verdict(comparison, sides, alpha), remarks=_remarks(comparison, sides)
+    )
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -160,10 +162,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def corrected(comparisons: Sequence[Comparison], alpha: float = ALPHA) -> list[Comparison]:
     """Return several comparisons with their p values corrected, and the verdicts that are left."""
-    adjusted = holm([each.p for each in comparisons])
+    adjusted = holm([comparison.p for comparison in comparisons])
     return [
-        replace(each, p=p, verdict=Verdict.NOISE if each.is_real and p > alpha else each.verdict)
-        for each, p in zip(comparisons, adjusted, strict=True)
+        replace(
+            comparison,
+            p=p,
+            verdict=Verdict.NOISE if comparison.is_real and p > alpha else comparison.verdict,
+        )
+        for comparison, p in zip(comparisons, adjusted, strict=True)
     ]
 
 
@@ -188,7 +194,7 @@ class _Side:
 
 
 def _side(runs: Iterable[ArrayLike], unit: str) -> _Side:
-    kept, notes = [], []
+    kept_runs, notes = [], []
     for number, given in enumerate(runs):
         times = np.asarray(given, np.float64).reshape(-1)
         if not np.isfinite(times).all():
@@ -197,19 +203,19 @@ def _side(runs: Iterable[ArrayLike], unit: str) -> _Side:
         if first:
             notes.append(f"the first {first} {unit}s warm up and are left out")
         if len(times):
-            kept.append(times[first:])
+            kept_runs.append(times[first:])
             notes.extend(oddities(times[first:], unit))
-    return _Side(tuple(kept), _counted(notes, len(kept)))
+    return _Side(tuple(kept_runs), _counted(notes, len(kept_runs)))
 
 
 def _counted(notes: list[str], runs: int) -> tuple[str, ...]:
     """Say each thing once, and of how many runs it is true."""
     if runs == 1:
         return tuple(notes)
-    found: dict[str, list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for note in notes:
-        found.setdefault(note.partition(":")[0] if ":" in note else note, []).append(note)
-    return tuple(f"{same[0]} ({len(same)} of {runs} runs)" for same in found.values())
+        alike.setdefault(note.partition(":")[0] if ":" in note else note, []).append(note)
+    return tuple(f"{same[0]} ({len(same)} of {runs} runs)" for same in alike.values())
 
 
 def _measured(sides: tuple[_Side, _Side], least_effect: float) -> Comparison:
@@ -254,53 +260,57 @@ def _interval(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tup
     return float(np.expm1(point + low)), float(np.expm1(point + high))
 
 
-def _verdict(found: Comparison, sides: tuple[_Side, _Side], alpha: float) -> Verdict:
-    within = max(abs(found.low), abs(found.high)) <= found.least_effect
+def _verdict(comparison: Comparison, sides: tuple[_Side, _Side], alpha: float) -> Verdict:
+    within = max(abs(comparison.low), abs(comparison.high)) <= comparison.least_effect
     if within:
         return Verdict.SAME
-    is_shown = found.p < alpha and not found.low <= 0 <= found.high and _agrees(found, sides)
-    if not (is_shown or _is_clear(found, sides)):
-        is_large = found.p < alpha and abs(found.change) >= SINGLE_RUN_EFFECT
+    is_shown = (
+        comparison.p < alpha
+        and not comparison.low <= 0 <= comparison.high
+        and _agrees(comparison, sides)
+    )
+    if not (is_shown or _is_clear(comparison, sides)):
+        is_large = comparison.p < alpha and abs(comparison.change) >= SINGLE_RUN_EFFECT
         return Verdict.UNKNOWN if is_large else Verdict.NOISE
-    if abs(found.change) < found.least_effect:
+    if abs(comparison.change) < comparison.least_effect:
         return Verdict.NOISE
-    if found.test is Test.BLOCKS and abs(found.change) < SINGLE_RUN_EFFECT:
+    if comparison.test is Test.BLOCKS and abs(comparison.change) < SINGLE_RUN_EFFECT:
         return Verdict.UNKNOWN
-    return Verdict.SLOWER if found.change > 0 else Verdict.FASTER
+    return Verdict.SLOWER if comparison.change > 0 else Verdict.FASTER
 
 
-def _agrees(found: Comparison, sides: tuple[_Side, _Side]) -> bool:
+def _agrees(comparison: Comparison, sides: tuple[_Side, _Side]) -> bool:
     """Tell whether the faster steps changed with the median.
 
     Other work of the machine makes some steps slower; a slower program all of them.
     """
     before, after = (float(np.median(side.at(_LOWER))) for side in sides)
     change = after / before - 1 if before > 0 else 0.0
-    return change / found.change >= _AGREEING if found.change else True
+    return change / comparison.change >= _AGREEING if comparison.change else True
 
 
-def _is_clear(found: Comparison, sides: tuple[_Side, _Side]) -> bool:
+def _is_clear(comparison: Comparison, sides: tuple[_Side, _Side]) -> bool:
     """Tell whether the faster steps of every run are apart from those of the other side's.
 
     However much a busy machine makes the others vary.
     """
-    slow, fast = (side.at(_LOWER) for side in (sides if found.change < 0 else sides[::-1]))
+    slow, fast = (side.at(_LOWER) for side in (sides if comparison.change < 0 else sides[::-1]))
     return bool(float(np.min(slow)) >= _APART * float(np.max(fast)))
 
 
-def _remarks(found: Comparison, sides: tuple[_Side, _Side]) -> tuple[str, ...]:
-    told = []
-    if min(found.before_runs, found.after_runs) == 1:
-        told.append(
+def _remarks(comparison: Comparison, sides: tuple[_Side, _Side]) -> tuple[str, ...]:
+    remarks = []
+    if min(comparison.before_runs, comparison.after_runs) == 1:
+        remarks.append(
             "with one run per side, a change in the program cannot be told from the variation "
             "between runs: record each side five times, alternating between them"
         )
-    elif found.test is Test.FEW_RUNS:
-        told.append(
-            f"{found.before_runs} and {found.after_runs} runs say little about how much runs "
-            f"differ: {RUN_SPREAD:.0%} is assumed in addition; with five per side, no assumption "
-            "is needed"
+    elif comparison.test is Test.FEW_RUNS:
+        remarks.append(
+            f"{comparison.before_runs} and {comparison.after_runs} runs say little about how much "
+            f"runs differ: {RUN_SPREAD:.0%} is assumed in addition; with five per side, no "
+            "assumption is needed"
         )
     for word, side in zip(("before", "after"), sides, strict=True):
-        told.extend(f"{word}: {note}" for note in side.notes)
-    return tuple(told)
+        remarks.extend(f"{word}: {note}" for note in side.notes)
+    return tuple(remarks)

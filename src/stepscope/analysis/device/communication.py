@@ -89,23 +89,25 @@ def collective_table(trace: Trace, work: DeviceWork | None = None) -> Collective
     )
     keys = np.stack([slices.name[rows], rest])
     kinds, which = np.unique(keys, axis=1, return_inverse=True)
-    told = [_told(trace, int(name), int(fragment)) for name, fragment in kinds.T]
-    kind_of = [told[i] for i in which.reshape(-1).tolist()]
+    collectives = [
+        _collective_and_type(trace, int(name), int(fragment)) for name, fragment in kinds.T
+    ]
+    kind_of = [collectives[i] for i in which.reshape(-1).tolist()]
     groups: dict[tuple[int, str, str, int], list[int]] = {}
     for i, (collective, dtype) in enumerate(kind_of):
         key = (int(work.device[pieces[i]]), collective, dtype, int(group_size[i]))
         groups.setdefault(key, []).append(i)
-    found = [
+    table_rows = [
         (key, _group_numbers(work, pieces, np.array(members), elements, key[2]))
         for key, members in groups.items()
     ]
-    found.sort(key=lambda row: -row[1][3])
-    numbers = np.array([row for _, row in found], np.int64).reshape(-1, 5).T
+    table_rows.sort(key=lambda row: -row[1][3])
+    numbers = np.array([row for _, row in table_rows], np.int64).reshape(-1, 5).T
     return CollectiveTable(
-        tuple(work.devices[device] for (device, *_), _ in found),
-        tuple(collective for (_, collective, *_), _ in found),
-        tuple(dtype for (_, _, dtype, _), _ in found),
-        np.array([size for (*_, size), _ in found], np.int64),
+        tuple(work.devices[device] for (device, *_), _ in table_rows),
+        tuple(collective for (_, collective, *_), _ in table_rows),
+        tuple(dtype for (_, _, dtype, _), _ in table_rows),
+        np.array([size for (*_, size), _ in table_rows], np.int64),
         *numbers,
     )
 
@@ -138,7 +140,7 @@ def collective_of_kernel(kernel: str) -> str:
     return match[1] if match else word[0] if word else kernel
 
 
-def _told(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
+def _collective_and_type(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
     """Return the collective and the type of its elements."""
     pairs = pairs_of(trace.strings[fragment])
     kernel = trace.strings[name]

@@ -78,25 +78,29 @@ def readings_of(trace: Trace, category: str) -> Iterator[tuple[int, Readings]]:
     marks = trace.marks
     if not len(marks):
         return
-    found = trace.strings.ids_of([category]).get(category, _ABSENT)
-    rows = np.flatnonzero(marks.category == found)
+    category_id = trace.strings.ids_of([category]).get(category, _ABSENT)
+    rows = np.flatnonzero(marks.category == category_id)
     for track in np.unique(marks.track[rows]).tolist():
         yield track, Readings(trace, rows[marks.track[rows] == track])
 
 
 def device_counters(trace: Trace) -> list[DeviceCounter]:
     """Return the numbers that are worth a curve each."""
-    found = []
+    counters = []
     for (category, counter, key), (name, unit, scale) in _CURVES.items():
-        for track, told in readings_of(trace, category):
-            time_ns, values = told.of(counter, key)
+        for track, readings in readings_of(trace, category):
+            time_ns, values = readings.of(counter, key)
             if len(time_ns):
-                found.append(DeviceCounter(name, unit, track, time_ns, np.multiply(values, scale)))
-    for track, told in readings_of(trace, COUNTER_CATEGORY):
-        for counter in told.names:
-            time_ns, values = told.of(counter, PERCENT)
-            found.append(DeviceCounter(counter, PERCENT, track, time_ns, np.multiply(values, 1.0)))
-    return found
+                counters.append(
+                    DeviceCounter(name, unit, track, time_ns, np.multiply(values, scale))
+                )
+    for track, readings in readings_of(trace, COUNTER_CATEGORY):
+        for counter in readings.names:
+            time_ns, values = readings.of(counter, PERCENT)
+            counters.append(
+                DeviceCounter(counter, PERCENT, track, time_ns, np.multiply(values, 1.0))
+            )
+    return counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +120,14 @@ class CounterMean:
 @shared
 def counter_means(trace: Trace) -> tuple[CounterMean, ...]:
     """Return the hardware counters of each device; nothing where they were not recorded."""
-    found = list(readings_of(trace, COUNTER_CATEGORY))
-    if not found:
+    all_readings = list(readings_of(trace, COUNTER_CATEGORY))
+    if not all_readings:
         return ()
     window, _ = counted_time(trace)
     means = []
-    for track, told in found:
-        for name in told.names:
-            time_ns, values = told.of(name, PERCENT)
+    for track, readings in all_readings:
+        for name in readings.names:
+            time_ns, values = readings.of(name, PERCENT)
             mean = mean_over(time_ns, values, window, 0.01)
             if mean is None:
                 continue

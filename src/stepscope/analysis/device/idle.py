@@ -141,12 +141,14 @@ def idle_gaps(trace: Trace, work: DeviceWork | None = None) -> IdleGaps:
     """Return every gap in the work of every device, divided by its reasons."""
     work = work or device_work(trace)
     window = work.window_ns()
-    found = [_gaps_of(work, device, window) for device in range(len(work.devices))]
-    codes = np.repeat(np.arange(len(found), dtype=np.uint32), [len(gaps) for gaps, _ in found])
+    gaps_by_device = [_gaps_of(work, device, window) for device in range(len(work.devices))]
+    codes = np.repeat(
+        np.arange(len(gaps_by_device), dtype=np.uint32), [len(gaps) for gaps, _ in gaps_by_device]
+    )
     none = np.zeros(0, np.int64)
-    start_ns = np.concatenate([none, *(gaps.start_ns for gaps, _ in found)])
-    end_ns = np.concatenate([none, *(gaps.end_ns for gaps, _ in found)])
-    piece = np.concatenate([none, *(pieces for _, pieces in found)])
+    start_ns = np.concatenate([none, *(gaps.start_ns for gaps, _ in gaps_by_device)])
+    end_ns = np.concatenate([none, *(gaps.end_ns for gaps, _ in gaps_by_device)])
+    piece = np.concatenate([none, *(pieces for _, pieces in gaps_by_device)])
     at_end = piece == len(work)
     before = np.append(work.rows, NO_SLICE)[piece]
     call = np.append(work.call, NO_SLICE)[piece]
@@ -236,12 +238,12 @@ def _worked_before(
     work: DeviceWork, device: NDArray[np.uint32], begin_ns: Int64, length_ns: Int64
 ) -> Int64:
     """Return how long each gap's device worked in a time of some length before the gap."""
-    found = np.zeros(len(begin_ns), np.int64)
+    worked_ns = np.zeros(len(begin_ns), np.int64)
     for number in range(len(work.devices)):
         own = device == number
         busy = work.busy(work.device == number)
-        found[own] = busy.covered(begin_ns[own] - length_ns[own], begin_ns[own])
-    return found
+        worked_ns[own] = busy.covered(begin_ns[own] - length_ns[own], begin_ns[own])
+    return worked_ns
 
 
 def _time_on(trace: Trace, rows: Int64, track: int) -> Intervals:

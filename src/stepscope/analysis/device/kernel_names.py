@@ -38,15 +38,15 @@ def demangled(name: str) -> str:
 @lru_cache(maxsize=65536)
 def _demangled(symbol: str) -> str:
     """Demangle also what the C++ library at hand is too old for."""
-    told = _native.demangled(symbol)
-    if told.startswith("_Z") and any(code in symbol for code, _, _ in _LATER_TYPES):
-        known = symbol
+    name = _native.demangled(symbol)
+    if name.startswith("_Z") and any(code in symbol for code, _, _ in _LATER_TYPES):
+        simplified = symbol
         for code, stand_in, _ in _LATER_TYPES:
-            known = known.replace(code, stand_in)
-        told = _native.demangled(known)
+            simplified = simplified.replace(code, stand_in)
+        name = _native.demangled(simplified)
         for _, stand_in, text in _LATER_TYPES:
-            told = told.replace(_STAND_INS[stand_in], text)
-    return _nested_name(symbol) if told.startswith("_Z") else told
+            name = name.replace(_STAND_INS[stand_in], text)
+    return _nested_name(symbol) if name.startswith("_Z") else name
 
 
 def _nested_name(symbol: str) -> str:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
-from stepscope.analysis.device.tensor_cores import uses_tensor_cores
+from stepscope.analysis.device.math import uses_tensor_cores
 from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct, distinct_pairs, summed
 from stepscope.analysis.table import Table
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
@@ -107,9 +106,9 @@ def _numbers(value: Any) -> str:
 
 def _occupancy(trace: Trace, rows: Int64, group: Int64, duration_ns: Int64, groups: int) -> Int64:
     percent = _integer(trace, _OCCUPANCY)[rows]
-    told = np.flatnonzero(percent != UNKNOWN)
-    weight_ns = summed(group[told], duration_ns[told], groups)
-    weighted = summed(group[told], percent[told] * duration_ns[told], groups)
+    stated = np.flatnonzero(percent != UNKNOWN)
+    weight_ns = summed(group[stated], duration_ns[stated], groups)
+    weighted = summed(group[stated], percent[stated] * duration_ns[stated], groups)
     return np.where(weight_ns > 0, weighted // np.maximum(weight_ns, 1), UNKNOWN)
 
 
@@ -118,11 +117,11 @@ def _operators(
 ) -> tuple[tuple[str, ...], Int64]:
     """Return the name of the operator behind most of each group's time, and how many there are."""
     trace, host = work.trace, work.operator[rows]
-    known = np.flatnonzero(host != NO_SLICE)
-    if not len(known):
+    with_operator = np.flatnonzero(host != NO_SLICE)
+    if not len(with_operator):
         return ("",) * groups, np.zeros(groups, np.int64)
-    (of, name), which = distinct_pairs(group[known], trace.slices.name[host[known]])
-    spent_ns = summed(which, duration_ns[known], len(of))
+    (of, name), which = distinct_pairs(group[with_operator], trace.slices.name[host[with_operator]])
+    spent_ns = summed(which, duration_ns[with_operator], len(of))
     ascending = np.lexsort((spent_ns, of))
     names = dict(zip(of[ascending].tolist(), name[ascending].tolist(), strict=True))
     texts = tuple(shown_name(trace.strings[names[i]]) if i in names else "" for i in range(groups))

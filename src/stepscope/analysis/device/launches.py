@@ -54,8 +54,8 @@ def launched_work(trace: Trace) -> tuple[Int64, Int64]:
     """Return the rows of device work whose launch is known, and those of the launching calls."""
     work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
     call = launching_calls(trace, work)
-    known = call != _NO_LAUNCH
-    return work[known], call[known]
+    is_known = call != _NO_LAUNCH
+    return work[is_known], call[is_known]
 
 
 def device_name(trace: Trace) -> str | None:
@@ -87,15 +87,15 @@ def captured_nodes(trace: Trace) -> Int64:
     It is NO_SLICE for all others, and where the capture was not seen.
     """
     slices = trace.slices
-    found = np.full(len(slices), _NO_LAUNCH, np.int64)
+    node = np.full(len(slices), _NO_LAUNCH, np.int64)
     numbers = slices.args.integers.get(CAPTURED_NODE)
     if numbers is None:
-        return found
+        return node
     rows = numbers.rows.astype(np.int64)
     is_work = np.isin(slices.kind[rows], WORK_KINDS)
     nodes, of_nodes = rows[~is_work], numbers.values[~is_work]
-    found[rows[is_work]] = _matched(numbers.values[is_work], of_nodes, nodes)
-    return found
+    node[rows[is_work]] = _matched(numbers.values[is_work], of_nodes, nodes)
+    return node
 
 
 def origin_calls(trace: Trace, work: Int64) -> Int64:
@@ -172,5 +172,5 @@ def _matched(wanted: Int64, keys: Int64, values: Int64) -> Int64:
         return np.full(len(wanted), _NO_LAUNCH, np.int64)
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-    found = order[at]
-    return np.where(keys[found] == wanted, values[found], _NO_LAUNCH)
+    candidate = order[at]
+    return np.where(keys[candidate] == wanted, values[candidate], _NO_LAUNCH)

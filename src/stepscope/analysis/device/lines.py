@@ -45,10 +45,10 @@ def device_lines(trace: Trace) -> dict[Place, float]:
     if len(steps):
         time = union(steps.start_ns[steady], steps.end_ns[steady])
         counted &= time.contain(slices.start_ns[began])
-    found: defaultdict[Place, float] = defaultdict(float)
+    times: defaultdict[Place, float] = defaultdict(float)
     for path, ns in launching_paths(trace, origin[counted], work.duration_ns[counted]).items():
-        found[path[-1]] += ns / max(int(steady.sum()), 1)
-    return dict(found)
+        times[path[-1]] += ns / max(int(steady.sum()), 1)
+    return dict(times)
 
 
 def launching_paths(trace: Trace, operators: Int64, ns: NDArray[np.generic]) -> dict[Path, float]:
@@ -58,14 +58,14 @@ def launching_paths(trace: Trace, operators: Int64, ns: NDArray[np.generic]) -> 
     """
     rows, which = np.unique(operators, return_inverse=True)
     each_ns = np.bincount(which.reshape(-1), ns, len(rows))
-    known = trace.slices.stack[rows] != NO_STACK
-    found: defaultdict[Path, float] = defaultdict(float)
+    has_stack = trace.slices.stack[rows] != NO_STACK
+    times: defaultdict[Path, float] = defaultdict(float)
     for path, spent in (
-        *_by_stack(trace, rows[known], each_ns[known]),
-        *_by_samples(trace, rows[~known], each_ns[~known]),
+        *_by_stack(trace, rows[has_stack], each_ns[has_stack]),
+        *_by_samples(trace, rows[~has_stack], each_ns[~has_stack]),
     ):
-        found[path] += spent
-    return dict(found)
+        times[path] += spent
+    return dict(times)
 
 
 def _forward(trace: Trace, rows: Int64) -> Int64:
@@ -135,11 +135,11 @@ def _keys(trace: Trace, rows: Int64) -> Iterator[tuple[Hashable, ...]]:
 
 def _outermost(trace: Trace, rows: Int64) -> Int64:
     """Return the outermost operator around each of some slices, or the slice itself."""
-    slices, found = trace.slices, rows.astype(np.int64)
-    climbing = np.arange(len(found))
+    slices, outermost = trace.slices, rows.astype(np.int64)
+    climbing = np.arange(len(outermost))
     while len(climbing):
-        parent = slices.parent[found[climbing]]
+        parent = slices.parent[outermost[climbing]]
         is_operator = (parent != NO_PARENT) & (slices.kind[parent] == SliceKind.OPERATOR)
         climbing, parent = climbing[is_operator], parent[is_operator]
-        found[climbing] = parent
-    return found
+        outermost[climbing] = parent
+    return outermost

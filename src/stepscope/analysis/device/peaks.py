@@ -7,9 +7,18 @@ name counts.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from stepscope.errors import StepscopeError
+from stepscope.private_folders import cache_places
+
+_FILE = "device-peaks.json"
 
 # The types whose peaks the tables have.
 FLOAT64, FLOAT32, TF32, FLOAT16, FLOAT8 = "float64", "float32", "tf32", "float16", "float8"
@@ -32,8 +41,8 @@ class Peaks:
 def _peaks(maker: str, terabytes: float, teraflops: tuple[float, ...]) -> Peaks:
     """Make the peaks of a row of the tables; 0 is not known, or not supported."""
     kinds = (FLOAT16, TF32, FLOAT32, FLOAT64, FLOAT8)
-    known = {kind: value * 1e12 for kind, value in zip(kinds, teraflops, strict=True) if value}
-    return Peaks(known, terabytes * 1e12, f"{maker} data sheet, dense")
+    flops = {kind: value * 1e12 for kind, value in zip(kinds, teraflops, strict=True) if value}
+    return Peaks(flops, terabytes * 1e12, f"{maker} data sheet, dense")
 
 
 # The name's pattern; then TB/s, and TFLOP/s of 16 bits, TF32, float32, float64, float8.
@@ -99,3 +108,66 @@ def peak_flops_per_second(device_name: str) -> float | None:
     """Return what a device can do at most in dense 16-bit products, None when it is not known."""
     peaks = peaks_of(device_name)
     return None if peaks is None else peaks.flops_per_second[FLOAT16]
+
+
+def best_peaks(device_name: str) -> Peaks | None:
+    """Return what a device was measured to do, else what its maker says; None when neither is."""
+    stated = peaks_of(device_name)
+    for folder in cache_places():
+        measured = _read(folder / _FILE).get(device_name)
+        measured_peaks = _measured_peaks(measured) if isinstance(measured, dict) else None
+        if measured_peaks is not None:
+            others = stated.flops_per_second if stated is not None else {}
+            return Peaks(
+                {**others, **measured_peaks.flops_per_second},
+                measured_peaks.bytes_per_second,
+                measured_peaks.source,
+            )
+    return stated
+
+
+def keep_measured(
+    device_name: str, flops_per_second: Mapping[str, float], bytes_per_second: float, when: str
+) -> Path:
+    """Write measured peaks where `best_peaks` finds them; returns the file."""
+    entry = {
+        "flops_per_second": dict(flops_per_second),
+        "bytes_per_second": bytes_per_second,
+        "when": when,
+    }
+    failed: OSError | None = None
+    for folder in cache_places():
+        path = folder / _FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            text = json.dumps({**_read(path), device_name: entry}, indent=2)
+            path.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            failed = error
+            continue
+        return path
+    raise StepscopeError(
+        f"the peaks cannot be saved: {failed}; set STEPSCOPE_CACHE_DIR to a folder that can be "
+        "written"
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _measured_peaks(entry: dict[str, Any]) -> Peaks | None:
+    flops, memory = entry.get("flops_per_second"), entry.get("bytes_per_second")
+    if not isinstance(flops, dict) or not _is_rate(memory):
+        return None
+    rates = {str(kind): float(rate) for kind, rate in flops.items() if _is_rate(rate)}
+    when = str(entry.get("when", ""))
+    return Peaks(rates, memory, f"measured by stepscope device-peaks, {when}".rstrip(", "))
+
+
+def _is_rate(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value) and value > 0

@@ -78,25 +78,28 @@ class DevicePower:
 @shared
 def device_power(trace: Trace) -> tuple[DevicePower, ...]:
     """Return what each device took; nothing where that was not recorded."""
-    found = list(readings_of(trace, POWER_CATEGORY))
-    if not found:
+    all_readings = list(readings_of(trace, POWER_CATEGORY))
+    if not all_readings:
         return ()
     window, steps = counted_time(trace)
-    devices = [_of_device(told, trace.tracks[track].pid, window, steps) for track, told in found]
-    return tuple(each for each in devices if each.readings)
+    devices = [
+        _of_device(readings, trace.tracks[track].pid, window, steps)
+        for track, readings in all_readings
+    ]
+    return tuple(device for device in devices if device.readings)
 
 
-def _of_device(told: Readings, device: str, window: Intervals, steps: int) -> DevicePower:
-    time_ns, power = told.of(POWER, MILLIWATTS)
-    joules, by = _energy(told, window)
+def _of_device(readings: Readings, device: str, window: Intervals, steps: int) -> DevicePower:
+    time_ns, power = readings.of(POWER, MILLIWATTS)
+    joules, by = _energy(readings, window)
     over_s = window.total_ns / 1e9
     mean_watts = joules / over_s if joules is not None and over_s else None
 
     def mean(counter: str, key: str, scale: float = 1.0) -> float | None:
-        return mean_over(*told.of(counter, key), window, scale)
+        return mean_over(*readings.of(counter, key), window, scale)
 
     def within(counter: str, key: str) -> Int64:
-        times, values = told.of(counter, key)
+        times, values = readings.of(counter, key)
         inside: Int64 = values[window.contain(times)]
         return inside if len(inside) else values
 
@@ -105,18 +108,18 @@ def _of_device(told: Readings, device: str, window: Intervals, steps: int) -> De
     watts = within(POWER, MILLIWATTS)
     return DevicePower(
         device=device,
-        readings=len(time_ns) or len(told.of(CLOCKS, SM_MHZ)[0]),
+        readings=len(time_ns) or len(readings.of(CLOCKS, SM_MHZ)[0]),
         over_ns=window.total_ns,
         steps=steps,
         mean_watts=mean_watts,
         most_watts=watts.max() / 1e3 if len(power) else None,
-        limit_watts=_first(told.of(LIMITS, MILLIWATTS)[1], 1e-3),
+        limit_watts=_first(readings.of(LIMITS, MILLIWATTS)[1], 1e-3),
         joules=joules,
         joules_per_step=joules / steps if joules is not None and steps else None,
         joules_by=by,
         mean_sm_mhz=mean(CLOCKS, SM_MHZ),
         least_sm_mhz=float(sm.min()) if len(sm) else None,
-        most_sm_mhz=_first(told.of(LIMITS, SM_MHZ)[1]),
+        most_sm_mhz=_first(readings.of(LIMITS, SM_MHZ)[1]),
         mean_memory_mhz=mean(CLOCKS, MEMORY_MHZ),
         most_celsius=float(heat.max()) if len(heat) else None,
         busy_share=mean(UTILISATION, BUSY_PERCENT, 0.01),
@@ -131,9 +134,9 @@ def _first(values: Int64, scale: float = 1.0) -> float | None:
     return float(values[0]) * scale if len(values) else None
 
 
-def _energy(told: Readings, window: Intervals) -> tuple[float | None, str]:
+def _energy(readings: Readings, window: Intervals) -> tuple[float | None, str]:
     """Return the J that were taken in a window, and by what they are known."""
-    times, counted = told.of(ENERGY, MILLIJOULES)
+    times, counted = readings.of(ENERGY, MILLIJOULES)
     if len(times) > 1:
         moved = np.flatnonzero(np.diff(counted, prepend=counted[0] - 1))
         inside = int(window.contain(times[moved]).sum())
@@ -141,7 +144,7 @@ def _energy(told: Readings, window: Intervals) -> tuple[float | None, str]:
             # Between two movements of the counter the device took what it grew by.
             joules = _grown(times[moved], counted[moved].astype(np.float64), window) / 1e3
             return joules, "counter"
-    times, power = told.of(POWER, MILLIWATTS)
+    times, power = readings.of(POWER, MILLIWATTS)
     if not len(times):
         return None, ""
     if len(times) == 1:

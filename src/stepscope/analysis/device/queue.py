@@ -63,23 +63,23 @@ ALL_STREAMS = "all"
 def launch_delays(trace: Trace, work: DeviceWork | None = None) -> LaunchDelays:
     """Return how long each piece of work waited from its launch to its start."""
     work = work or device_work(trace)
-    known = np.flatnonzero(work.call != NO_SLICE)
-    call, slices = work.call[known], trace.slices
-    ahead = np.zeros(len(known), np.int64)
+    launched = np.flatnonzero(work.call != NO_SLICE)
+    call, slices = work.call[launched], trace.slices
+    ahead = np.zeros(len(launched), np.int64)
     for stream in range(len(work.streams)):
-        mine = np.flatnonzero(work.stream[known] == stream)
-        ahead[mine] = _ahead(slices.start_ns[call[mine]], work.start_ns[known[mine]])
-    streams = work.stream[known].astype(np.uint32)
+        mine = np.flatnonzero(work.stream[launched] == stream)
+        ahead[mine] = _ahead(slices.start_ns[call[mine]], work.start_ns[launched[mine]])
+    streams = work.stream[launched].astype(np.uint32)
     return LaunchDelays(
         device=Labels(streams, [work.devices[device] for device, _ in work.streams]),
         stream=Labels(streams, [name for _, name in work.streams]),
-        work=work.rows[known],
+        work=work.rows[launched],
         call=call,
-        delay_ns=work.start_ns[known] - slices.start_ns[call],
-        after_call_ns=work.start_ns[known] - slices.ends_of(call),
+        delay_ns=work.start_ns[launched] - slices.start_ns[call],
+        after_call_ns=work.start_ns[launched] - slices.ends_of(call),
         ahead=ahead,
-        name=work.names(work.rows[known]),
-        operator=work.operator_names(work.rows[known]),
+        name=work.names(work.rows[launched]),
+        operator=work.operator_names(work.rows[launched]),
     )
 
 
@@ -112,28 +112,28 @@ def queue_length(trace: Trace, device: str, stream: str = ALL_STREAMS) -> QueueL
         if work.devices[of] == device and stream in {name, ALL_STREAMS}
     ]
     if not streams:
-        known = ", ".join(f"{work.devices[of]}/{name}" for of, name in work.streams)
-        raise ValueError(f"no work on stream {stream!r} of device {device!r}; there is {known}")
+        queues = ", ".join(f"{work.devices[of]}/{name}" for of, name in work.streams)
+        raise ValueError(f"no work on stream {stream!r} of device {device!r}; there is {queues}")
     pieces = np.flatnonzero(np.isin(work.stream, streams) & (work.call != NO_SLICE))
     return _length_of(trace.slices.start_ns[work.call[pieces]], work.start_ns[pieces])
 
 
 def _queue_numbers(work: DeviceWork, pieces: Int64) -> tuple[tuple[int, ...], float]:
     """Return the integers of a row of LaunchQueues, and the mean length."""
-    known = pieces[work.call[pieces] != NO_SLICE]
-    if not len(known):
+    launched = pieces[work.call[pieces] != NO_SLICE]
+    if not len(launched):
         return (0, len(pieces), 0, 0, 0, 0, 0), 0.0
-    start_ns = work.start_ns[known]
-    call_ns = work.trace.slices.start_ns[work.call[known]]
+    start_ns = work.start_ns[launched]
+    call_ns = work.trace.slices.start_ns[work.call[launched]]
     delay_ns = start_ns - call_ns
     queue = _length_of(call_ns, start_ns)
     lasts_ns = np.diff(queue.time_ns)
     window_ns = int(lasts_ns.sum())
     waited_ns = int((queue.length[:-1] * lasts_ns).sum())
     integers = (
-        len(known),
-        len(pieces) - len(known),
-        int(delay_ns.sum()) // len(known),
+        len(launched),
+        len(pieces) - len(launched),
+        int(delay_ns.sum()) // len(launched),
         int(np.median(delay_ns)),
         int(delay_ns.max()),
         int(queue.length.max()),

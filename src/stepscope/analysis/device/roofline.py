@@ -13,17 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.math import device_model
-from stepscope.analysis.device.measured import best_peaks
-from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, Peaks, peaks_of
-from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.math import TensorCores, device_model, uses_tensor_cores
+from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, Peaks, best_peaks, peaks_of
 from stepscope.analysis.device.traffic import CallInputs, bytes_of, inputs_of
 from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.sums import around, summed
+from stepscope.analysis.sums import around, distinct, distinct_pairs, summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.keys import BYTES
@@ -188,12 +185,12 @@ def _add_operators(
     (called, call), _ = distinct_pairs(group, rows)  # of one call's kernels, the call counts once
     calls = np.bincount(called, minlength=len(device_ns))
     done = summed(called, flops[call], len(device_ns))
-    for each in range(len(names)):
-        inputs = inputs_of(strings[int(texts[each])])
+    for number in range(len(names)):
+        inputs = inputs_of(strings[int(texts[number])])
         if inputs is None:
             continue
-        name = strings[int(names[each])]
-        for code in (2 * each, 2 * each + 1):
+        name = strings[int(names[number])]
+        for code in (2 * number, 2 * number + 1):
             if not calls[code]:
                 continue
             a_call = int(done[code]) // int(calls[code])
@@ -216,29 +213,29 @@ def _add_copies(groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64
     if len(slices.args.rest):
         alone &= (operator == NO_SLICE) | (slices.args.rest[operator] == 0)
     names, name = distinct(slices.name[work.rows[alone]])
-    for at, each in enumerate(names.tolist()):
+    for at, name_id in enumerate(names.tolist()):
         mine = np.flatnonzero(alone)[name == at]
         sums = int(work.duration_ns[mine].sum()), 0, 2 * int(size[mine].sum())
-        groups.add((trace.strings[each], "", ""), len(mine), *sums)
+        groups.add((trace.strings[name_id], "", ""), len(mine), *sums)
 
 
 def _is_copy_on_device(trace: Trace, work: DeviceWork) -> Bool:
     names = trace.slices.name[work.rows]
-    found = ids_where(names, trace.strings, lambda name: _ON_DEVICE in name)
-    within: Bool = (work.kind == WorkKind.COPY) & np.isin(names, found)
+    copy_names = ids_where(names, trace.strings, lambda name: _ON_DEVICE in name)
+    within: Bool = (work.kind == WorkKind.COPY) & np.isin(names, copy_names)
     return within
 
 
 def _counting_operators(trace: Trace, work: DeviceWork, flops: Int64) -> Int64:
     """Return the operator of each piece of work: the one whose operations are counted, if any."""
     slices = trace.slices
-    found = work.operator[work.rows].copy()
+    operator = work.operator[work.rows].copy()
     counts = np.isin(work.kind, (WorkKind.COMPUTE, WorkKind.FILL))
-    found[~(counts | _is_copy_on_device(trace, work))] = NO_SLICE
-    counted = around(slices.parent, found, flops > 0, itself=True)
-    found = np.where(counted != NO_SLICE, counted, found)
-    is_operator = slices.kind.take(found, mode="clip") == SliceKind.OPERATOR
-    return np.where(is_operator, found, NO_SLICE)
+    operator[~(counts | _is_copy_on_device(trace, work))] = NO_SLICE
+    counted = around(slices.parent, operator, flops > 0, itself=True)
+    operator = np.where(counted != NO_SLICE, counted, operator)
+    is_operator = slices.kind.take(operator, mode="clip") == SliceKind.OPERATOR
+    return np.where(is_operator, operator, NO_SLICE)
 
 
 def _on_tensor_cores(kernel: str) -> bool:

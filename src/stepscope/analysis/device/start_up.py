@@ -34,9 +34,9 @@ def start_up_idle_ns(trace: Trace) -> int:
     work = device_work(trace)
     if not len(work):
         return 0
-    found, gaps = StartUp(trace, work), idle_gaps(trace, work)
-    once = found.happen_once(gaps)
-    if found.is_recorded:
+    start_up, gaps = StartUp(trace, work), idle_gaps(trace, work)
+    once = start_up.happen_once(gaps)
+    if start_up.is_recorded:
         once |= gaps.parts_ns[:, IdleReason.BEFORE_FIRST] > 0
     return int(gaps.duration_ns[once].sum()) // len(work.devices)
 

@@ -91,7 +91,7 @@ def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
         first, last = _launched(trace, work, steps)
     gaps = idle_gaps(trace, work)
     waits = gaps.parts_ns[:, _BY_THE_HOST].sum(axis=1)
-    found = []
+    rows = []
     for device in range(len(work.devices)):
         at = np.flatnonzero(first[device] != _NEVER)
         begin = np.maximum.accumulate(first[device][at])  # steps follow each other here, too
@@ -105,8 +105,8 @@ def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
         gap_ns, waited = gaps.start_ns[mine], np.append(0, np.cumsum(waits[mine]))
         inside = (waited[np.searchsorted(gap_ns, at_ns)] for at_ns in (end, begin))
         waiting_ns = np.minimum(np.subtract(*inside) + idle_before_ns, end - begin - busy_ns)
-        found.append((at, work.devices[device], begin, end - begin, busy_ns, waiting_ns))
-    return _joined(found, steps, steady_steps(trace), by_marks=by_marks)
+        rows.append((at, work.devices[device], begin, end - begin, busy_ns, waiting_ns))
+    return _joined(rows, steps, steady_steps(trace), by_marks=by_marks)
 
 
 @shared
@@ -143,7 +143,7 @@ def _free_since(work: DeviceWork, device: int, host_ns: Int64, first_ns: Int64) 
 
 
 def _joined(
-    found: list[tuple[Int64, str, Int64, Int64, Int64, Int64]],
+    device_rows: list[tuple[Int64, str, Int64, Int64, Int64, Int64]],
     steps: Steps,
     steady: Bool,
     *,
@@ -152,9 +152,10 @@ def _joined(
     """Put the steps of all devices in the order of time."""
     nothing = np.zeros(0, np.int64)
     row, begin, length, busy, waiting = (
-        np.concatenate([nothing, *(each[part] for each in found)]) for part in (0, 2, 3, 4, 5)
+        np.concatenate([nothing, *(of_device[part] for of_device in device_rows)])
+        for part in (0, 2, 3, 4, 5)
     )
-    names = [name for each in found for name in [each[1]] * len(each[0])]
+    names = [name for of_device in device_rows for name in [of_device[1]] * len(of_device[0])]
     order = np.argsort(row, kind="stable")
     row = row[order]
     return DeviceSteps(
@@ -176,9 +177,9 @@ def _marked(trace: Trace, work: DeviceWork, steps: Steps) -> tuple[Int64, Int64]
     rows = np.flatnonzero(slices.kind == SliceKind.DEVICE_RANGE)
     numbers = [step_number(trace.name_of(int(row))) for row in rows]
     place = {int(number): i for i, number in enumerate(steps.number.tolist())}
-    known = [i for i, number in enumerate(numbers) if number in place]
-    rows = rows[known]
-    step = np.array([place[numbers[i] or 0] for i in known], np.int64)
+    in_table = [i for i, number in enumerate(numbers) if number in place]
+    rows = rows[in_table]
+    step = np.array([place[numbers[i] or 0] for i in in_table], np.int64)
     # A mark lies on a stream; the device is that of the work there.
     device_of = np.full(len(trace.tracks), -1, np.int64)
     device_of[slices.track[work.rows]] = work.device
@@ -199,10 +200,10 @@ def _ends(
     work: DeviceWork, device: Int64, step: Int64, rows: Int64, steps: Steps
 ) -> tuple[Int64, Int64]:
     slices = work.trace.slices
-    known = device >= 0
+    is_known = device >= 0
     first = np.full((len(work.devices), len(steps)), _NEVER, np.int64)
     last = np.full_like(first, np.iinfo(np.int64).min)
-    at = device[known], step[known]
-    np.minimum.at(first, at, slices.start_ns[rows[known]])
-    np.maximum.at(last, at, slices.ends_of(rows[known]))
+    at = device[is_known], step[is_known]
+    np.minimum.at(first, at, slices.start_ns[rows[is_known]])
+    np.maximum.at(last, at, slices.ends_of(rows[is_known]))
     return first, last

@@ -86,10 +86,10 @@ def inputs_of(fragment: str) -> CallInputs | None:
 
 def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
     """Return the bytes that a call has to move; 0 where that is not known."""
-    known = landmarks()
-    if name.startswith(known.fused_kernels):  # results are among the arguments
+    marks = landmarks()
+    if name.startswith(marks.fused_kernels):  # results are among the arguments
         return sum(tensor.bytes for tensor in inputs.tensors.values())
-    word = _word_of(name, known)
+    word = _word_of(name, marks)
     if word == name and not _LIKE_ELEMENTS.search(name) and not flops:
         return 0
     bare = word.rstrip("_")
@@ -106,11 +106,11 @@ def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
     return read + _written(bare, inputs, flops)
 
 
-def _word_of(name: str, known: Landmarks) -> str:
+def _word_of(name: str, marks: Landmarks) -> str:
     """Return what a framework's operator is called without what tells whose it is."""
-    for prefix in known.operator_prefixes:
+    for prefix in marks.operator_prefixes:
         name = name.removeprefix(prefix)
-    for suffix in known.operator_suffixes:
+    for suffix in marks.operator_suffixes:
         name = name.removesuffix(suffix)
     return name
 
@@ -134,13 +134,13 @@ def _written(word: str, inputs: CallInputs, flops: int) -> int:
 
 def _tensors(dims: list[Any], types: list[Any], strides: list[Any]) -> Iterator[tuple[int, Tensor]]:
     for place, (sizes, word) in enumerate(zip(dims, types, strict=False)):
-        told = element_type(word) if isinstance(word, str) else None
-        if told is None or not _is_shape(sizes):
+        element = element_type(word) if isinstance(word, str) else None
+        if element is None or not _is_shape(sizes):
             continue
         apart = strides[place] if place < len(strides) else None
         steps = apart if _is_shape(apart) and len(apart) == len(sizes) else [1] * len(sizes)
         moved = math.prod(size for size, step in zip(sizes, steps, strict=True) if step)
-        yield place, Tensor(tuple(sizes), told.kind, told.bytes, moved)
+        yield place, Tensor(tuple(sizes), element.kind, element.bytes, moved)
 
 
 def _is_shape(sizes: Any) -> TypeGuard[list[int]]:
@@ -179,14 +179,14 @@ def _elements(inputs: CallInputs) -> int:
     shapes = [tensor.sizes for tensor in inputs.tensors.values()]
     result: list[int] = []
     for place in range(1, max(map(len, shapes)) + 1):
-        found = {shape[-place] for shape in shapes if len(shape) >= place} - {1}
-        if len(found) > 1:
+        sizes = {shape[-place] for shape in shapes if len(shape) >= place} - {1}
+        if len(sizes) > 1:
             return max(math.prod(shape) for shape in shapes)
-        result.append(found.pop() if found else 1)
+        result.append(sizes.pop() if sizes else 1)
     return math.prod(result)
 
 
 def _widest(inputs: CallInputs) -> int:
     """Return the bytes of an element of the result: of the type in which it computes."""
     kind = inputs.kind
-    return max(each.item_bytes for each in inputs.tensors.values() if each.kind == kind)
+    return max(tensor.item_bytes for tensor in inputs.tensors.values() if tensor.kind == kind)

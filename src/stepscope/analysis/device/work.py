@@ -27,10 +27,10 @@ from stepscope.analysis.device.launches import (
     launches,
     launching_calls,
 )
-from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import distinct, distinct_pairs
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.keys import COLLECTIVE
 from stepscope.trace.kinds import WORK_KINDS
@@ -103,10 +103,10 @@ class DeviceWork:
         """
         operator = np.full(len(self.trace.slices), NO_SLICE, np.int64)
         tree = call_tree(self.trace)
-        found = launches(tree)
-        if found is not None:
+        launched = launches(tree)
+        if launched is not None:
             slice_of = np.arange(len(tree)) if tree.rows is None else tree.rows
-            operator[slice_of[found.work]] = slice_of[found.host]
+            operator[slice_of[launched.work]] = slice_of[launched.host]
         captured, host = capturing_operators(tree)
         operator[captured] = host
         return operator
@@ -115,15 +115,15 @@ class DeviceWork:
         """Return the names of some slices of the trace, "" for NO_SLICE."""
         name = self.trace.slices.name
         ids = np.where(rows == NO_SLICE, 0, name[rows] if len(name) else 0)
-        found, codes = distinct(ids)
-        texts = [shown_name(self.trace.strings[int(i)]) for i in found]
+        distinct_ids, codes = distinct(ids)
+        texts = [shown_name(self.trace.strings[int(i)]) for i in distinct_ids]
         return Labels(codes.astype(np.uint32), texts)
 
     def operator_names(self, rows: Int64) -> Labels[str]:
         """Return the names of what launched some pieces of work, "" where it is not known."""
-        known = rows != NO_SLICE
+        is_known = rows != NO_SLICE
         operator = np.full(len(rows), NO_SLICE, np.int64)
-        operator[known] = self.operator[rows[known]]
+        operator[is_known] = self.operator[rows[is_known]]
         return self.names(operator)
 
     def busy(self, which: Bool) -> Intervals:
@@ -160,8 +160,8 @@ def device_work(trace: Trace) -> DeviceWork:
 
 @lru_cache(_KNOWN_NAMES)
 def is_communication(kernel_name: str) -> bool:
-    told = demangled(kernel_name)
-    return _COMMUNICATION.search(told) is not None and _IN_A_BLOCK.search(told) is None
+    name = demangled(kernel_name)
+    return _COMMUNICATION.search(name) is not None and _IN_A_BLOCK.search(name) is None
 
 
 def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
@@ -178,8 +178,8 @@ def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
     )
     if len(slices.args.rest):
         rest = slices.args.rest[rows]
-        told = strings.ids_with(f'"{COLLECTIVE}"')
-        kind[is_kernel & np.isin(rest, told)] = WorkKind.COMMUNICATION
+        collective_ids = strings.ids_with(f'"{COLLECTIVE}"')
+        kind[is_kernel & np.isin(rest, collective_ids)] = WorkKind.COMMUNICATION
     mtia = ids_where(slices.category[rows], strings, lambda word: word == _MTIA_CATEGORY)
     is_mtia = np.isin(slices.category[rows], mtia)
     if is_mtia.any():

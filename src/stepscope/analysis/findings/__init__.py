@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepscope.analysis.findings import (  # noqa: F401  importing them registers what they find
-    allocations,
     communication,
     compilation,
     device,
@@ -20,7 +19,6 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     optimizer,
     pauses,
     python_work,
-    queued,
     resources,
     started,
     tensors,
@@ -63,38 +61,43 @@ def find_problems(trace: Trace) -> list[Finding]:
     Where a line costs more with every step, that goes before what it calls, and why a loader is
     slow before that it is.
     """
-    held = undisturbed(trace)
-    facts = Facts(held.trace)
-    found = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
+    undisturbed_run = undisturbed(trace)
+    facts = Facts(undisturbed_run.trace)
+    findings = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
     severities = list(Severity)
 
     effects = {
-        (less, each.places[:1])
-        for each in found
-        if each.places
-        for less in _SAYS_LESS.get(each.id, ())
+        (less, finding.places[:1])
+        for finding in findings
+        if finding.places
+        for less in _SAYS_LESS.get(finding.id, ())
     }
 
-    def rank(each: Finding) -> tuple[int, bool, bool, float]:
-        weight = _WEIGHTS.get(each.id, 1.0)
-        effect = (each.id, each.places[:1]) in effects
-        return severities.index(each.severity), effect, not each.places, -each.share * weight
+    def rank(finding: Finding) -> tuple[int, bool, bool, float]:
+        weight = _WEIGHTS.get(finding.id, 1.0)
+        effect = (finding.id, finding.places[:1]) in effects
+        return (
+            severities.index(finding.severity),
+            effect,
+            not finding.places,
+            -finding.share * weight,
+        )
 
-    told: set[tuple[str, Place | None]] = set()
-    kept = []
-    for each in sorted(found, key=rank):
-        what = (each.id, each.places[0] if each.places else None)
-        if what not in told:  # by two detectors
-            kept.append(_recorded(_with_line(each), held))
-        told.add(what)
-    return kept
+    seen: set[tuple[str, Place | None]] = set()
+    problems = []
+    for finding in sorted(findings, key=rank):
+        what = (finding.id, finding.places[0] if finding.places else None)
+        if what not in seen:  # by two detectors
+            problems.append(_recorded(_with_line(finding), undisturbed_run))
+        seen.add(what)
+    return problems
 
 
-def _recorded(finding: Finding, held: Undisturbed) -> Finding:
+def _recorded(finding: Finding, undisturbed_run: Undisturbed) -> Finding:
     """Have the evidence name the time by the clock of the recording."""
     times = {key: finding.evidence[key] for key in ("from", "to") if key in finding.evidence}
-    found = {key: held.recorded_ns(time_ns) for key, time_ns in times.items()}
-    return replace(finding, evidence={**finding.evidence, **found})
+    recorded = {key: undisturbed_run.recorded_ns(time_ns) for key, time_ns in times.items()}
+    return replace(finding, evidence={**finding.evidence, **recorded})
 
 
 def _with_line(finding: Finding) -> Finding:

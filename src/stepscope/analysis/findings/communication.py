@@ -56,10 +56,10 @@ def exposed_communication(facts: Facts) -> Finding | None:
 
 def _on_host(facts: Facts) -> Finding | None:
     """Find collectives of processors (gloo, MPI) that the program waits for."""
-    found = facts.breakdown
+    breakdown = facts.breakdown
     if not facts.steps:
         return None
-    each_ns = found.parts_ns[facts.counted].sum(axis=0) / facts.steps
+    each_ns = breakdown.parts_ns[facts.counted].sum(axis=0) / facts.steps
     exposed_ns, unit_ns = float(each_ns[Part.COMMUNICATION]), float(each_ns.sum())
     slices = facts.trace.slices
     rows = facts.in_steps(np.flatnonzero(facts.parts == Part.COMMUNICATION))

@@ -1,24 +1,28 @@
-"""Devices that wait for the host: it is too slow, or launches kernels that are over at once."""
+"""Devices that are idle: the host is too slow, kernels are too short, or a stream waits."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason
+from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.device.work import WorkKind
-from stepscope.analysis.findings.allocations import gaps_for_memory
 from stepscope.analysis.findings.facts import Facts, moment
-from stepscope.analysis.findings.host_waits import host_waits
 from stepscope.analysis.findings.launched import device_finding, launching_lines
+from stepscope.analysis.findings.memory import gaps_for_memory
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
+from stepscope.analysis.findings.transfers import host_waits
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import NO_SLICE, Bool, Int64
 from stepscope.units import count_text, duration_text
+
+MIN_QUEUED_SHARE = 0.20  # some µs between two kernels are the device's own
+# Shorter gaps between queued work are what changing from one kernel to the next takes.
+LONG_QUEUED_NS = 20_000
 
 # Some idle time at the edges of steps is usual; a fifth of the device's time is not.
 MIN_IDLE_SHARE = 0.20
@@ -95,8 +99,12 @@ def tiny_kernels(facts: Facts) -> Finding | None:
     if saves_ns < MIN_TINY_SAVING * max(float(facts.device_parts_ns.sum()), 1):
         return None
     operators = work.operator[work.rows[tiny]]
-    known = operators[operators != NO_SLICE]
-    who = f"; most are launched by {shown_name(facts.commonest(known))}" if len(known) else ""
+    known_operators = operators[operators != NO_SLICE]
+    who = (
+        f"; most are launched by {shown_name(facts.commonest(known_operators))}"
+        if len(known_operators)
+        else ""
+    )
     row = int(work.rows[tiny[len(tiny) // 2]])
     per_step = f" ({len(tiny) / facts.steps:,.0f} per step)" if facts.steps else ""
     idle = share_words(
@@ -153,8 +161,8 @@ def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
     is_tiny = np.zeros(len(facts.trace.slices) + 1, np.bool_)  # the last for no slice
     is_tiny[facts.work.rows[_tiny_kernels(facts)]] = True
     in_waits = host_waits(facts).gap_ns > 0  # those have a finding of their own
-    found: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS) & ~in_waits
-    return found
+    before_tiny: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS) & ~in_waits
+    return before_tiny
 
 
 def _without_other_causes(facts: Facts, total_ns: float) -> float:
@@ -167,3 +175,52 @@ def _without_other_causes(facts: Facts, total_ns: float) -> float:
     if unfused_optimizer(facts) is not None:
         launching &= ~ledger.spent_on(Cause.OPTIMIZER)
     return min(total_ns, float(ledger.weight_ns[sampled & launching].sum()))
+
+
+@DETECTORS.register
+def waiting_streams(facts: Facts) -> Finding | None:
+    """Find a device that is idle though work was launched long before."""
+    if not len(facts.work):
+        return None
+    lost_ns = facts.idle_ns(IdleReason.QUEUED)
+    lost_ns[facts.gaps.duration_ns < LONG_QUEUED_NS] = 0
+    each_ns = float(lost_ns.sum()) / len(facts.work.devices) / max(facts.steps, 1)
+    unit_ns = float(facts.device_parts_ns.sum())
+    if not unit_ns or each_ns < MIN_QUEUED_SHARE * unit_ns:
+        return None
+    share = share_words(min(each_ns / unit_ns, 1.0), facts.ledger.unit)
+    gaps, worst = facts.gaps, int(lost_ns.argmax())
+    start_ns, end_ns = (
+        int(gaps.start_ns[worst]),
+        int(gaps.start_ns[worst] + gaps.duration_ns[worst]),
+    )
+    count = count_text(int((lost_ns > 0).sum()), "gap")
+    return device_finding(
+        facts,
+        "waiting-streams",
+        title=f"The device is idle {share} while work is queued",
+        text=f"In {count} ({duration_text(float(lost_ns.sum()))} in total) the next work had "
+        "already been launched but did not start: its stream waits for another stream, an event, "
+        f"or work that is not in the trace.{_meanwhile(facts, lost_ns)}",
+        fix="Find out what it waits for: the event that the stream waits for "
+        "(a call like cudaStreamWaitEvent), another process on the device, a copy or a peer that "
+        "is late. Work that does not depend on another stream can run on a stream of its own.",
+        saves_ns=each_ns,
+        evidence=moment(start_ns, end_ns),
+    )
+
+
+def _meanwhile(facts: Facts, lost_ns: Int64) -> str:
+    """Say which call the host waits in during the longest gap, if it does for most of it."""
+    gaps, slices = facts.gaps, facts.trace.slices
+    worst = int(lost_ns.argmax())
+    begin, end = int(gaps.start_ns[worst]), int(gaps.start_ns[worst] + gaps.duration_ns[worst])
+    calls = waiting_calls(facts.trace, facts.work)
+    shared_ns = np.minimum(slices.ends_of(calls), end) - np.maximum(slices.start_ns[calls], begin)
+    if not len(calls) or int(shared_ns.max()) < (end - begin) // 2:
+        return ""
+    call = int(calls[shared_ns.argmax()])
+    return (
+        f" Meanwhile the host waits for {duration_text(int(slices.duration_ns[call]))} in "
+        f"{facts.trace.name_of(call)}."
+    )

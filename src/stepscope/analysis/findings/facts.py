@@ -27,12 +27,14 @@ from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.parts import Int8, Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.sums import around, inside
-from stepscope.analysis.tree import rows_named
+from stepscope.analysis.tree import outermost, rows_named
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
+
+TRAINING, GRAD, MODEL, DTYPE = "Training", "Grad", "Model id", "Input dtype"
 
 # Share of the steps' time for which devices work on after the host has ended the last step.
 FAR_AHEAD = 0.25
-
 
 _AMD_NAMES = ("AMD", "Instinct", "Radeon", "gfx")
 
@@ -60,11 +62,11 @@ class Facts:
         """Return what devices do in an average step, a value per Part; without steps, the run."""
         if not self.steps:
             parts_ns, on_device = run_parts(self.trace, self._begin_ns)
-            found = parts_ns.astype(np.float64) * on_device
+            spent_ns = parts_ns.astype(np.float64) * on_device
             # Before the first work, and where something is done once, devices wait for start-up.
-            start_up_ns = found.sum() - self.device_ns / max(len(self.work.devices), 1)
-            found[Part.IDLE] -= min(max(start_up_ns, 0.0), found[Part.IDLE])
-            return found
+            start_up_ns = spent_ns.sum() - self.device_ns / max(len(self.work.devices), 1)
+            spent_ns[Part.IDLE] -= min(max(start_up_ns, 0.0), spent_ns[Part.IDLE])
+            return spent_ns
         time = self.device_time
         if time is not self.step_time:
             found_ns = device_parts(self.trace, time.start_ns, time.end_ns).sum(axis=0)
@@ -170,8 +172,8 @@ class Facts:
 
     def idle_ns(self, *reasons: IdleReason) -> Int64:
         """Return how much of each gap has one of some reasons, as far as the gap counts."""
-        found: Int64 = self.gaps.parts_ns[:, list(reasons)].sum(axis=1)
-        return np.minimum(found, self.gap_ns)
+        for_reasons_ns: Int64 = self.gaps.parts_ns[:, list(reasons)].sum(axis=1)
+        return np.minimum(for_reasons_ns, self.gap_ns)
 
     @cached_property
     def counted(self) -> Bool:
@@ -188,12 +190,12 @@ class Facts:
     def operator(self) -> Int64:
         """Return the outermost operator around each moment of the ledger, NO_SLICE without."""
         samples, slices = self.trace.samples, self.trace.slices
-        found = np.full(len(self.ledger), NO_SLICE, np.int64)
+        outermost_operator = np.full(len(self.ledger), NO_SLICE, np.int64)
         sampled = np.flatnonzero(self.ledger.row != NO_SAMPLE)
-        found[sampled] = samples.slice[self.ledger.row[sampled]]
+        outermost_operator[sampled] = samples.slice[self.ledger.row[sampled]]
         is_operator = slices.kind == SliceKind.OPERATOR
         is_outermost = is_operator & ~inside(slices.parent, is_operator)
-        return around(slices.parent, found, is_outermost, itself=True)
+        return around(slices.parent, outermost_operator, is_outermost, itself=True)
 
     @cached_property
     def frameworks(self) -> frozenset[str]:
@@ -222,8 +224,8 @@ class Facts:
 
     @cached_property
     def step_time(self) -> Intervals:
-        rows, found = self.counted, self.breakdown
-        return union(found.start_ns[rows], (found.start_ns + found.duration_ns)[rows])
+        rows, breakdown = self.counted, self.breakdown
+        return union(breakdown.start_ns[rows], (breakdown.start_ns + breakdown.duration_ns)[rows])
 
     def in_steps(self, rows: Int64) -> Int64:
         """Return those of some slices that start within a step."""
@@ -266,3 +268,42 @@ def moment(from_ns: int, to_ns: int, query: str = "") -> dict[str, Any]:
     """Return the evidence that shows a stretch of time on the timeline."""
     shown: dict[str, Any] = {"page": "timeline", "from": from_ns, "to": to_ns}
     return shown | ({"q": query} if query else {})
+
+
+class ModelCalls:
+    """The outermost calls of models in the steps, one row each."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._trace = facts.trace
+        slices = facts.trace.slices
+        modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))
+        self.rows = outermost(facts.trace, modules)
+
+        def argument(key: str) -> Int64:
+            return slices.args.dense(key, len(slices), 1)[self.rows]
+
+        self.training: Bool = argument(TRAINING) != 0
+        self.grad: Bool = argument(GRAD) != 0
+        self.model = argument(MODEL)
+
+    def input_types(self) -> list[str]:
+        """Return the type of the first input of each call, as the framework spells it."""
+        args, strings = self._trace.slices.args, self._trace.strings
+        if not len(args.rest):
+            return [""] * len(self.rows)
+        texts = args.rest[self.rows]
+        types = {
+            text: str(pairs_of(strings[text]).get(DTYPE, "")) for text in np.unique(texts).tolist()
+        }
+        return [types[text] for text in texts.tolist()]
+
+
+def moments_inside(facts: Facts, rows: Int64) -> Bool:
+    """Return the moments of the ledger within some slices."""
+    ledger, samples = facts.ledger, facts.trace.samples
+    inside = np.append(facts.within(rows), False)  # the last for no slice
+    inside[rows] = True
+    is_inside = np.zeros(len(ledger), np.bool_)
+    sampled = ledger.row != NO_SAMPLE
+    is_inside[sampled] = inside[samples.slice[ledger.row[sampled]]]
+    return is_inside

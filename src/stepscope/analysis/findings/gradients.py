@@ -8,9 +8,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding
-from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import Spot, call_around, finding_at, hot_spot, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.findings.trends import thirds
@@ -36,9 +35,9 @@ def work_without_gradient(facts: Facts) -> Finding | None:
     if spot is None:
         return None
     operator = facts.operator
-    known = spot.which & (operator != NO_SLICE)
-    names = facts.trace.slices.name[operator[known]]
-    most = int(np.bincount(names, ledger.weight_ns[known]).argmax())
+    in_operator = spot.which & (operator != NO_SLICE)
+    names = facts.trace.slices.name[operator[in_operator]]
+    most = int(np.bincount(names, ledger.weight_ns[in_operator]).argmax())
     return finding_at(
         facts,
         spot,
@@ -85,9 +84,9 @@ def spot_without_gradient(facts: Facts) -> Spot | None:
 def _grows(facts: Facts, which: Bool) -> bool:
     """Tell whether late steps spend much more of their time so than early ones."""
     ledger, steps = facts.ledger, len(facts.counted)
-    known = ledger.step >= 0
-    step, weight_ns = ledger.step[known], ledger.weight_ns[known]
-    there_ns = np.bincount(step, weight_ns * which[known], minlength=steps)
+    has_step = ledger.step >= 0
+    step, weight_ns = ledger.step[has_step], ledger.weight_ns[has_step]
+    there_ns = np.bincount(step, weight_ns * which[has_step], minlength=steps)
     whole_ns = np.bincount(step, weight_ns, minlength=steps)
     early, late = thirds((there_ns / np.maximum(whole_ns, 1))[facts.counted])
     return late > GROWN * early

@@ -1,7 +1,8 @@
-"""Memory that grows with the steps, and the line that holds it."""
+"""Memory that grows with the steps, and the line that keeps it, read from the program's text."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,9 +11,9 @@ from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, finding_at
 from stepscope.analysis.findings.trends import MIN_STEPS, rank_correlation, thirds
-from stepscope.analysis.host.keeping import adds_up, keeping_path
 from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import own_path
+from stepscope.analysis.host.source_files import Function, SourceFiles, statement_at
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.keys import BYTES
@@ -20,8 +21,13 @@ from stepscope.trace.model import Float64, Int64
 from stepscope.trace.names import RESIDENT_MEMORY
 from stepscope.units import size_text
 
-Path = tuple[Place, ...]
+_KEEPS = frozenset(
+    {"append", "appendleft", "add", "extend", "insert", "put", "put_nowait", "setdefault", "update"}
+)
 
+_ASKS = frozenset({"item", "tolist", "numel", "size", "dim", "data_ptr", "keys"})
+
+Path = tuple[Place, ...]
 
 # From the first to the last third of the steps; libraries alone take hundreds of MiB.
 MIN_BYTES, MIN_SHARE, MIN_RANK = 16 << 20, 0.03, 0.9
@@ -47,7 +53,7 @@ def memory_growth(facts: Facts) -> Finding | None:
     """Find memory that is kept from every step, and the line that keeps it."""
     if step_table(facts.trace).by is StepsBy.REQUEST:
         return None
-    growth = _known(facts) or _suspected(facts)
+    growth = _recorded_growth(facts) or _suspected_growth(facts)
     if growth is None:
         return None
     spot = Spot(growth.path, np.zeros(len(facts.ledger), np.bool_), 0.0)
@@ -56,7 +62,7 @@ def memory_growth(facts: Facts) -> Finding | None:
     probably = "" if growth.is_known else "probably "
     what = "the steps allocated" if growth.is_known else "was added"
     called_from = f"{spot.called_from}," if spot.called_from else ""
-    found = finding_at(
+    finding = finding_at(
         facts,
         spot,
         "memory-growth",
@@ -75,16 +81,16 @@ def memory_growth(facts: Facts) -> Finding | None:
     if not facts.steps:
         severity = Severity.LOW
     return replace(
-        found, text=found.text.rpartition(" Would save")[0], share=share, severity=severity
+        finding, text=finding.text.rpartition(" Would save")[0], share=share, severity=severity
     )
 
 
-def _known(facts: Facts) -> _Growth | None:
+def _recorded_growth(facts: Facts) -> _Growth | None:
     """Return the growth by what was asked for in the steps and not given back."""
     if facts.counted.sum() < MIN_STEPS:
         return None
     resident = _resident_at(facts, facts.breakdown.start_ns[facts.counted])
-    path, grown = _held(facts)
+    path, grown = _left_behind(facts)
     if resident is None or not path:
         return None
     early, late = thirds(resident)
@@ -95,36 +101,38 @@ def _known(facts: Facts) -> _Growth | None:
     return _Growth(path, grown, early, late, is_known=True)
 
 
-def _held(facts: Facts) -> tuple[Path, float]:
+def _left_behind(facts: Facts) -> tuple[Path, float]:
     """Return where the memory was asked for that the steps left behind, and how much it is."""
-    trace, held = facts.trace, facts.trace.held
+    trace, held_memory = facts.trace, facts.trace.held
     span = facts.step_time
-    rows = np.flatnonzero((held.is_held == 1) & span.contain(held.time_ns))
+    rows = np.flatnonzero((held_memory.is_held == 1) & span.contain(held_memory.time_ns))
     if not len(rows):
         return (), 0.0
     whole_ns = int(span.end_ns[-1] - span.start_ns[0])
-    quarter = (held.time_ns[rows] - int(span.start_ns[0])) * QUARTERS // whole_ns
+    quarter = (held_memory.time_ns[rows] - int(span.start_ns[0])) * QUARTERS // whole_ns
     sums: dict[Path, float] = {}
     quarters: dict[Path, set[int]] = {}
     for row, part in zip(rows.tolist(), quarter.tolist(), strict=True):
-        own = own_path(trace, int(held.stack[row]))
-        sums[own] = sums.get(own, 0.0) + float(held.size[row])
+        own = own_path(trace, int(held_memory.stack[row]))
+        sums[own] = sums.get(own, 0.0) + float(held_memory.size[row])
         quarters.setdefault(own, set()).add(part)
     sums = {own: size for own, size in sums.items() if own and len(quarters[own]) == QUARTERS}
     if not sums:
         return (), 0.0
-    path = max(sums, key=lambda each: sums[each])
+    path = max(sums, key=lambda candidate: sums[candidate])
     return keeping_path(path, facts.ledger.files) or path, sum(sums.values())
 
 
-def _suspected(facts: Facts) -> _Growth | None:
+def _suspected_growth(facts: Facts) -> _Growth | None:
     """Return the growth of memory that is not a framework's, by the text of the program."""
     times = facts.breakdown.start_ns[facts.counted] if facts.steps else _run_times(facts)
     resident = _resident_at(facts, times) if len(times) >= MIN_STEPS else None
     if resident is None:
         return None
     early, late = thirds(resident)
-    parts = np.diff([float(each[-1]) for each in np.array_split(resident, QUARTERS)], prepend=early)
+    parts = np.diff(
+        [float(quarter[-1]) for quarter in np.array_split(resident, QUARTERS)], prepend=early
+    )
     grows = late - early >= max(SUSPECTED_BYTES, SUSPECTED_SHARE * early)
     whole = float(resident[-1] - resident[0])
     if not grows or rank_correlation(resident) < SUSPECTED_RANK:
@@ -150,11 +158,13 @@ def _keeper(facts: Facts) -> Path:
     weights = np.bincount(where.reshape(-1), ledger.weight_ns, minlength=len(rows))
     sums: dict[Path, float] = {}
     for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
-        known = ledger.stacks.get(row)
-        path = keeping_path(known.own, files) if known and known.own else None
+        sampled_stack = ledger.stacks.get(row)
+        path = (
+            keeping_path(sampled_stack.own, files) if sampled_stack and sampled_stack.own else None
+        )
         if path and not adds_up(path[-1], files):
             sums[path] = sums.get(path, 0.0) + weight
-    return max(sums, key=lambda each: sums[each], default=())
+    return max(sums, key=lambda candidate: sums[candidate], default=())
 
 
 def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
@@ -166,3 +176,98 @@ def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
         return None
     sparse = trace.marks.args.dense(BYTES, len(trace.marks), 0)
     return np.interp(time_ns, trace.marks.time_ns[rows], sparse[rows])
+
+
+def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ...] | None:
+    """Return the own frames up to the statement that keeps the result of the innermost line.
+
+    The result is followed through assignments and returns; None where it is lost from sight, or
+    where there is no text.
+    """
+    for depth in range(len(path), 0, -1):
+        place = path[depth - 1]
+        function, statement = statement_at(files, place)
+        if function is None or statement is None:
+            return None
+        if _keeps(statement):
+            return path[:depth]
+        if isinstance(statement, ast.Return):
+            continue
+        if keeper := _keeping_statement(function, statement):
+            return (*path[: depth - 1], place._replace(line=keeper.lineno))
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or not _is_returned(
+            function, statement
+        ):
+            return None
+    return None
+
+
+def adds_up(place: Place, files: SourceFiles) -> bool:
+    """Tell whether the statement there is ``total += x``: a number as often as a graph."""
+    return isinstance(statement_at(files, place)[1], ast.AugAssign)
+
+
+def _keeping_statement(function: Function, statement: ast.stmt) -> ast.stmt | None:
+    """Return the statement of a function that keeps a name which another one assigns.
+
+    One that adds to something goes before one that may replace what was there.
+    """
+    names = _assigned(statement)
+    statements = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt)
+        and not hasattr(node, "body")
+        and node is not statement
+        and _keeps(node)
+        and _uses(node, names)
+    ]
+    return min(statements, key=lambda node: isinstance(node, ast.Assign), default=None)
+
+
+def _keeps(statement: ast.AST) -> bool:
+    """Tell whether a statement puts something where it stays."""
+    if isinstance(statement, ast.AugAssign):
+        return True
+    if isinstance(statement, ast.Assign):
+        return any(
+            isinstance(target, ast.Attribute | ast.Subscript) for target in statement.targets
+        )
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        return isinstance(called, ast.Attribute) and called.attr in _KEEPS
+    return False
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    return {
+        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+    }
+
+
+def _uses(statement: ast.AST, names: set[str]) -> bool:
+    """Tell whether a statement keeps one of some names: not if it takes a size or a number."""
+    nodes = list(ast.walk(statement))
+    methods = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    only_asked = {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, ast.Attribute) and (id(node) not in methods or node.attr in _ASKS)
+    }
+    return any(
+        isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.id in names
+        and id(node) not in only_asked
+        for node in nodes
+    )
+
+
+def _is_returned(function: Function, statement: ast.stmt) -> bool:
+    names = _assigned(statement)
+    return any(isinstance(node, ast.Return) and _uses(node, names) for node in ast.walk(function))

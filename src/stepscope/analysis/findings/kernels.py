@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.math import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import device_finding, launching_lines
@@ -57,7 +57,7 @@ class _Slow(NamedTuple):
     is_slow: Callable[[str], bool]
     faster: float  # what another type saves of their time
     takes: str
-    told: str
+    sentence: str
     fix: str
 
 
@@ -106,15 +106,15 @@ def unfused_chains(facts: Facts) -> Finding | None:
     """Find elementwise kernels in a row, each of which reads and writes all of its tensor."""
     kind = _kinds(facts, {1: _ELEMENTWISE})
     chain = np.zeros(len(kind), np.bool_)
-    kept = np.zeros(len(kind))
+    left_share = np.zeros(len(kind))
     for order in _by_stream(facts):
         starts = np.flatnonzero(np.diff(kind[order] == 1, prepend=False, append=False))
         for begin, end in starts.reshape(-1, 2).tolist():
             if end - begin >= MIN_CHAIN:
                 chain[order[begin:end]] = True
-                kept[order[begin:end]] = 1 / (end - begin)
+                left_share[order[begin:end]] = 1 / (end - begin)
     each_ns = facts.each_ns(chain)
-    saves_ns = each_ns * (1 - float(kept[chain].mean())) if chain.any() else 0.0
+    saves_ns = each_ns * (1 - float(left_share[chain].mean())) if chain.any() else 0.0
     if saves_ns < MIN_CHAINS_SHARE * max(float(facts.device_parts_ns.sum()), 1):
         return None
     places = launching_lines(facts, chain)
@@ -189,7 +189,7 @@ def _slow_products(facts: Facts, what: _Slow) -> Finding | None:
         what.identity,
         title=f"{what.takes} {share:.0%} of the device's time",
         text=f"{count_text(int(slow.sum()), 'kernel')} "
-        + what.told.format(f"{duration_text(spent_ns)} in total"),
+        + what.sentence.format(f"{duration_text(spent_ns)} in total"),
         fix=what.fix,
         saves_ns=what.faster * facts.each_ns(slow),
         evidence=facts.on_timeline(facts.longest(work.rows[slow])),
@@ -201,12 +201,12 @@ def _kinds(facts: Facts, kinds: dict[int, re.Pattern[str]]) -> NDArray[np.int8]:
     """Return for each piece of work the number of the first pattern that its name has, else 0."""
     work = facts.work
     names = facts.trace.slices.name[work.rows]
-    found = np.zeros(len(work), np.int8)
+    kind_of_work = np.zeros(len(work), np.int8)
     for number, pattern in kinds.items():
         wanted = ids_where(names, facts.trace.strings, partial(_matches, pattern.search))
-        found[np.isin(names, wanted) & (found == 0)] = number
-    found[work.kind != WorkKind.COMPUTE] = 0
-    return found
+        kind_of_work[np.isin(names, wanted) & (kind_of_work == 0)] = number
+    kind_of_work[work.kind != WorkKind.COMPUTE] = 0
+    return kind_of_work
 
 
 def _matches(search: Callable[[str], object], name: str) -> bool:
@@ -249,9 +249,9 @@ def _precision_fix(generation: int, *, on_amd: bool) -> str:
 def _generation(facts: Facts) -> int:
     """Return the major number of the devices' compute capability, 0 where the trace is silent."""
     majors = (device.compute_capability[0] for device in facts.trace.devices())
-    told = next((major for major in majors if major), 0)
-    if told:
-        return told
+    first_major = next((major for major in majors if major), 0)
+    if first_major:
+        return first_major
     # Early Kinetos do not describe devices; the libraries' kernels are made for a generation.
     strings, names = facts.trace.strings, facts.trace.slices.name[facts.work.rows]
     for word, major in _NAMED_GENERATIONS:

@@ -120,8 +120,8 @@ def _in_operators(trace: Trace, sample: Int64) -> Bool:
         return np.zeros(len(sample), np.bool_)
     inside = trace.samples.slice[sample].astype(np.int64)
     is_known = (sample != NO_SAMPLE) & (inside != NO_SLICE)
-    found: Bool = is_known & (trace.slices.kind[inside] == SliceKind.OPERATOR)
-    return found
+    in_operator: Bool = is_known & (trace.slices.kind[inside] == SliceKind.OPERATOR)
+    return in_operator
 
 
 def _heaviest_path(

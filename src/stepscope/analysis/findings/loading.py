@@ -40,12 +40,12 @@ _WORKERS = 4  # that are enough for most programs; a machine may have fewer core
 @DETECTORS.register
 def slow_loading(facts: Facts) -> Finding | None:
     """Find steps that wait for data; waits during which devices work do not count."""
-    found = facts.breakdown
-    step_ns = int(found.duration_ns[facts.counted].sum())
-    loading_ns = int(found.parts_ns[facts.counted, Part.DATA_LOADING].sum())
+    breakdown = facts.breakdown
+    step_ns = int(breakdown.duration_ns[facts.counted].sum())
+    loading_ns = int(breakdown.parts_ns[facts.counted, Part.DATA_LOADING].sum())
     waits = facts.ledger.spent_on(Cause.DATA_LOADING)
     spot = hot_spot(facts.ledger, waits)
-    if spot and not found.on_device.any():
+    if spot and not breakdown.on_device.any():
         # Starting and ending workers is in no range of the loader's, a garbage collection may be.
         loading_ns = round(facts.ledger.each_ns(waits) * facts.steps)
     if spot and (path := _in_its_thread(facts, loading_ns)):
@@ -53,7 +53,7 @@ def slow_loading(facts: Facts) -> Finding | None:
     if not step_ns or loading_ns < MIN_SHARE * step_ns:
         return None
     share = loading_ns / step_ns
-    idle = ", and the device is idle meanwhile" if found.on_device.any() else ""
+    idle = ", and the device is idle meanwhile" if breakdown.on_device.any() else ""
     where = f": {spot.words}" if spot else ""
     text = (
         f"An average step takes {duration_text(step_ns / facts.steps)}; for "

@@ -57,7 +57,7 @@ class Finding:
             "evidence": dict(self.evidence),
             "saves_ns": round(self.saves_ns),
             "of_ns": round(self.of_ns),
-            "places": [each._asdict() for each in self.places],
+            "places": [line._asdict() for line in self.places],
             **place._asdict(),
         }
 

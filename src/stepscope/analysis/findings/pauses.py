@@ -84,10 +84,10 @@ def slow_step(facts: Facts) -> Finding | None:
 
     A step that does nothing else than the others was held up by the machine.
     """
-    found, counted = facts.breakdown, facts.counted
+    breakdown, counted = facts.breakdown, facts.counted
     if counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
         return None
-    time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)
+    time_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
     usual_ns = float(np.median(time_ns[counted]))
     slow = np.flatnonzero(counted & (time_ns >= SLOW_FACTOR * usual_ns))
     if not len(slow) or not usual_ns:
@@ -95,7 +95,7 @@ def slow_step(facts: Facts) -> Finding | None:
     worst = int(slow[time_ns[slow].argmax()])
     lost_ns = float((time_ns[slow] - usual_ns).sum())
     share = lost_ns / float(time_ns[counted].sum())
-    start_ns = int(found.start_ns[worst])
+    start_ns = int(breakdown.start_ns[worst])
     others = f" {len(slow) - 1:,} more stood out as well." if len(slow) > 1 else ""
     cause, spot = _extra_work(facts, slow, lost_ns)
     if cause is not None and _is_reported(facts, cause):
@@ -103,12 +103,12 @@ def slow_step(facts: Facts) -> Finding | None:
     why = f"What they do in addition: {spot.words}." if spot else _no_cause(facts, worst)
     return Finding(
         id="slow-step",
-        title=f"Step {found.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long as "
-        "usual",
+        title=f"Step {breakdown.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long "
+        "as usual",
         text=f"It took {duration_text(int(time_ns[worst]))}; the median step takes "
         f"{duration_text(usual_ns)}.{others} {why}",
         share=share,
-        evidence=moment(start_ns, start_ns + int(found.duration_ns[worst])),
+        evidence=moment(start_ns, start_ns + int(breakdown.duration_ns[worst])),
         fix="Look at that step on the timeline. Usual causes: a checkpoint, an evaluation, a slow "
         "batch."
         if spot
@@ -141,7 +141,7 @@ def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> tuple[Cause | None
         # A machine that is busy makes everything slower alike.
         expected = float(ledger.weight_ns[mine & ~is_slow].sum()) / usual_ns * slow_ns
         extra[cause] = float(ledger.weight_ns[mine & is_slow].sum()) - expected
-    cause = max(extra, key=lambda each: extra[each])
+    cause = max(extra, key=lambda candidate: extra[candidate])
     if extra[cause] < MIN_EXTRA * lost_ns:
         return None, None
     return cause, hot_spot(ledger, is_slow & ledger.spent_on(cause))
@@ -149,8 +149,8 @@ def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> tuple[Cause | None
 
 def _no_cause(facts: Facts, worst: int) -> str:
     if not len(facts.trace.samples):
-        found = facts.breakdown
-        grown_ns = found.parts_ns[worst] - np.median(found.parts_ns[facts.counted], axis=0)
+        breakdown = facts.breakdown
+        grown_ns = breakdown.parts_ns[worst] - np.median(breakdown.parts_ns[facts.counted], axis=0)
         part = Part(int(grown_ns.argmax()))
         grown = duration_text(float(grown_ns[part]))
         return f"The part that grew most is {part.words}, by {grown}."

@@ -20,11 +20,9 @@ from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_code import OWN
-from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.own_lines import OWN, Place
 from stepscope.analysis.host.sampled_stacks import SampledStack, any_in, last_name
-from stepscope.analysis.host.source_files import SourceFiles
-from stepscope.analysis.host.statements import imported_module
+from stepscope.analysis.host.source_files import SourceFiles, imported_module
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
@@ -126,7 +124,7 @@ def python_work(facts: Facts) -> Finding | None:
     is_bulk = alone and ledger.each_ns(spot.which & ledger.where_stack(_calls_bulk)) > (
         DATA_SHARE * spot.each_ns
     )
-    found = finding_at(
+    finding = finding_at(
         facts,
         spot,
         "python-work",
@@ -145,8 +143,8 @@ def python_work(facts: Facts) -> Finding | None:
     # A server that mostly has nothing to do keeps nobody waiting. What compresses or hashes all day
     # may be there for that.
     if is_bulk or ledger.idle_ns > ledger.total_ns:
-        return replace(found, severity=Severity.LOW)
-    return found
+        return replace(finding, severity=Severity.LOW)
+    return finding
 
 
 def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding
-from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.remedies import Remedy
@@ -31,12 +30,12 @@ _COMPUTING = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
 @DETECTORS.register
 def too_many_threads(facts: Facts) -> Finding | None:
     """Find more threads computing than there are cores."""
-    told, ledger = facts.trace.info.parallelism, facts.ledger
-    cores = told.get("cores", 0.0)
+    parallelism, ledger = facts.trace.info.parallelism, facts.ledger
+    cores = parallelism.get("cores", 0.0)
     if not cores or len(facts.work):
         return None
-    asked = {name: count for name, count in told.items() if name in _POOLS}
-    name = max(asked, key=lambda each: asked[each], default="")
+    asked = {name: count for name, count in parallelism.items() if name in _POOLS}
+    name = max(asked, key=lambda candidate: asked[candidate], default="")
     threads, why = asked.get(name, 0.0), f"{name} is {asked.get(name, 0.0):,.0f}."
     if threads < max(MIN_THREADS * cores, cores + 1):
         threads = float(_library_threads(facts))
@@ -74,9 +73,9 @@ def _library_threads(facts: Facts) -> int:
 def float64(facts: Facts) -> Finding | None:
     """Find operators that compute in float64 where float32 would do."""
     ledger = facts.ledger
-    share, which, told = _doubles_of_operators(facts)
+    share, which, evidence = _doubles_of_operators(facts)
     if not share:
-        share, which, told = _doubles_of_models(facts)
+        share, which, evidence = _doubles_of_models(facts)
     if share < MIN_DOUBLE:
         return None
     spot = hot_spot(ledger, which & ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY))
@@ -90,7 +89,7 @@ def float64(facts: Facts) -> Finding | None:
         spot,
         "float64",
         title=f"{share:.0%} of the operators' time is spent in float64: {spot.words}",
-        text=f"{told}{spot.called_from}.",
+        text=f"{evidence}{spot.called_from}.",
         fix="Make the tensors float32 where they are created: NumPy's arrays and Python's numbers "
         f"are float64 (array.astype(np.float32), dtype={dtype}, model.float()).",
         saves_ns=HALF * share * computing_ns,
@@ -100,25 +99,25 @@ def float64(facts: Facts) -> Finding | None:
 def _doubles_of_operators(facts: Facts) -> tuple[float, Bool, str]:
     """Return the share of float64 in the operators' time, its moments, and what is known of it."""
     trace, ledger = facts.trace, facts.ledger
-    slices, known = trace.slices, operator_inputs(trace)
+    slices, inputs = trace.slices, operator_inputs(trace)
     nothing = np.zeros(len(ledger), np.bool_)
-    inside = known.rows >= 0
+    inside = inputs.rows >= 0
     if facts.steps:
-        inside = facts.step_time.contain(slices.start_ns[known.rows])
-    rows, kinds = known.rows[inside], known.type[inside]
-    doubles = [i for i, name in enumerate(known.types) if name in _DOUBLES]
-    is_double = np.isin(kinds, doubles) & (known.elements[inside] > 1)
+        inside = facts.step_time.contain(slices.start_ns[inputs.rows])
+    rows, kinds = inputs.rows[inside], inputs.type[inside]
+    doubles = [i for i, name in enumerate(inputs.types) if name in _DOUBLES]
+    is_double = np.isin(kinds, doubles) & (inputs.elements[inside] > 1)
     time_ns = slices.duration_ns[rows].astype(np.float64)
     if len(rows) < MIN_KNOWN or not time_ns.sum():
         return 0.0, nothing, ""
     names = np.unique(slices.name[rows[is_double]])
     operator = facts.operator
     which = np.isin(slices.name.take(operator, mode="clip"), names) & (operator != NO_SLICE)
-    told = (
+    statement = (
         f"Of {len(rows):,} operators whose inputs are known, {int(is_double.sum()):,} compute "
         "in float64"
     )
-    return float(time_ns[is_double].sum() / time_ns.sum()), which, told
+    return float(time_ns[is_double].sum() / time_ns.sum()), which, statement
 
 
 def _doubles_of_models(facts: Facts) -> tuple[float, Bool, str]:

@@ -20,7 +20,6 @@ from stepscope.units import duration_text
 
 Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
-
 MOST = 0.6  # a callee must have this share of its caller's time to be the one to name
 # In a shorter time there are too few samples to say anything, and nobody waits for it.
 SHORTEST_NS = 100_000_000
@@ -109,11 +108,11 @@ def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool
     """Tell whether a function called there has the loop in it, or is what the loop is for."""
     around, inner = path[:-1], (path[-1].file, path[-1].function)
     inside = [
-        each
-        for each in everything
-        if each[0][: len(around)] == around
-        and len(each[0]) > len(around)
-        and (each[0][len(around)].file, each[0][len(around)].function) == inner
+        entry
+        for entry in everything
+        if entry[0][: len(around)] == around
+        and len(entry[0]) > len(around)
+        and (entry[0][len(around)].file, entry[0][len(around)].function) == inner
     ]
     if ledger.unit == "run":
         return _weight(inside) > WHOLE * _weight(everything)
@@ -149,7 +148,7 @@ def depth_without(ledger: Ledger, frames: tuple[Place, ...], never: Bool) -> int
         if stack in ledger.stacks
     ]
     for depth in range(1, len(frames) + 1):
-        inside = [each for each in inside if each[0][:depth] == frames[:depth]]
+        inside = [entry for entry in inside if entry[0][:depth] == frames[:depth]]
         if sum(number for _, number in inside) <= STRAY * np.count_nonzero(never):
             return depth
     return len(frames) + 1
@@ -177,22 +176,22 @@ def _paths(ledger: Ledger, which: Bool) -> Paths:
     rows = np.flatnonzero(which & (ledger.stack >= 0))
     stacks, inverse = np.unique(ledger.stack[rows], return_inverse=True)
     weights = np.bincount(inverse.reshape(-1), ledger.weight_ns[rows], minlength=len(stacks))
-    found = []
+    paths = []
     for stack, weight in zip(stacks.tolist(), weights.tolist(), strict=True):
-        known = ledger.stacks[stack]
-        own = known.own or known.beyond
+        sampled_stack = ledger.stacks[stack]
+        own = sampled_stack.own or sampled_stack.beyond
         if own:
-            found.append((own, weight, stack))
-    return found
+            paths.append((own, weight, stack))
+    return paths
 
 
 def _heaviest_function(paths: Paths, depth: int) -> Paths:
-    deeper = [each for each in paths if len(each[0]) > depth]
-    return _heaviest(deeper, [(each[0][depth].file, each[0][depth].function) for each in deeper])
+    deeper = [entry for entry in paths if len(entry[0]) > depth]
+    return _heaviest(deeper, [(entry[0][depth].file, entry[0][depth].function) for entry in deeper])
 
 
 def _heaviest_line(paths: Paths, depth: int) -> Paths:
-    return _heaviest(paths, [each[0][depth] for each in paths])
+    return _heaviest(paths, [entry[0][depth] for entry in paths])
 
 
 def _heaviest(paths: Paths, keys: Sequence[Hashable]) -> Paths:
@@ -200,7 +199,7 @@ def _heaviest(paths: Paths, keys: Sequence[Hashable]) -> Paths:
     sums: dict[Hashable, float] = {}
     for key, (_, weight, _) in zip(keys, paths, strict=True):
         sums[key] = sums.get(key, 0.0) + weight
-    best = max(sums, key=lambda each: sums[each], default=None)
+    best = max(sums, key=lambda candidate: sums[candidate], default=None)
     return [path for key, path in zip(keys, paths, strict=True) if key == best]
 
 
@@ -240,8 +239,8 @@ def finding_at(
 
 def saving(saves_ns: float, unit: str, of_ns: float) -> str:
     """Say what would be won: ``Would save 81 ms of 89 ms a step.``"""
-    each = "in all" if unit == "run" else f"a {unit}"
-    return f"Would save {duration_text(saves_ns)} of {duration_text(of_ns)} {each}."
+    per_unit = "in all" if unit == "run" else f"a {unit}"
+    return f"Would save {duration_text(saves_ns)} of {duration_text(of_ns)} {per_unit}."
 
 
 def tenths(trace: Trace, ledger: Ledger, which: Bool) -> int:

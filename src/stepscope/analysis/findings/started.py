@@ -63,7 +63,7 @@ _PROGRAMS = _Start(
 def processes_started(facts: Facts) -> Finding | None:
     """Find processes, or pools of them, that are started and ended in most of the steps."""
     which = _moments(facts, _PROCESSES) | _moments(facts, _POOLS)
-    return _found(facts, _PROCESSES, which & ~_moments(facts, _workers()))
+    return _finding(facts, _PROCESSES, which & ~_moments(facts, _workers()))
 
 
 @DETECTORS.register
@@ -74,13 +74,13 @@ def workers_started(facts: Facts) -> Finding | None:
     if _is_rare(facts, which):
         return None
     # Each time the first batch has to be waited for: nobody has prepared it.
-    return _found(facts, workers, which | facts.ledger.spent_on(Cause.DATA_LOADING))
+    return _finding(facts, workers, which | facts.ledger.spent_on(Cause.DATA_LOADING))
 
 
 @DETECTORS.register
 def programs_started(facts: Facts) -> Finding | None:
     """Find other programs that are run in most of the steps."""
-    return _found(facts, _PROGRAMS, _moments(facts, _PROGRAMS))
+    return _finding(facts, _PROGRAMS, _moments(facts, _PROGRAMS))
 
 
 def _workers() -> _Start:
@@ -115,7 +115,7 @@ def _is_rare(facts: Facts, which: Bool) -> bool:
     return not ledger.in_most_steps(which)  # workers may be started once an epoch
 
 
-def _found(facts: Facts, start: _Start, which: Bool) -> Finding | None:
+def _finding(facts: Facts, start: _Start, which: Bool) -> Finding | None:
     ledger = facts.ledger
     spot = None if _is_rare(facts, which) else hot_spot(ledger, which)
     if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:

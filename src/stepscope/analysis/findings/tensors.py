@@ -7,9 +7,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
     Spot,
     call_around,
@@ -24,7 +23,7 @@ from stepscope.analysis.host.backward import backward_functions, forward_operato
 from stepscope.analysis.host.landmarks import Names, landmarks
 from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.sampled_stacks import any_in, any_of, last_name
-from stepscope.analysis.host.statements import called_methods
+from stepscope.analysis.host.source_files import called_methods
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import Ledger
@@ -93,11 +92,11 @@ def scalar_reads(facts: Facts) -> Finding | None:
 
 def reading_spot(facts: Facts) -> Spot | None:
     """Return where tensors are read in Python, if that takes long."""
-    ledger, known = facts.ledger, landmarks()
-    reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, known.reads)
+    ledger, marks = facts.ledger, landmarks()
+    reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, marks.reads)
     reads |= ledger.where_stack(
         lambda stack: (
-            stack.callee.endswith(_READ_CALLS) or any_of(stack.frames, known.reading_functions)
+            stack.callee.endswith(_READ_CALLS) or any_of(stack.frames, marks.reading_functions)
         )
     )
     reads &= ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
@@ -145,11 +144,11 @@ def _reads_often(facts: Facts) -> bool:
 @DETECTORS.register
 def redundant_copies(facts: Facts) -> Finding | None:
     """Find copies, casts and joined tensors in the loop that take much of a step."""
-    ledger, known = facts.ledger, landmarks()
+    ledger, marks = facts.ledger, landmarks()
     calls_copy = ledger.where_stack(lambda stack: stack.callee.endswith(_COPY_CALLS))
-    copies = _operators(facts, known.copies) | calls_copy
+    copies = _operators(facts, marks.copies) | calls_copy
     copies &= ledger.spent_on(*_COPYING)
-    joins = _operators(facts, known.joins) & ledger.spent_on(*_COPYING)
+    joins = _operators(facts, marks.joins) & ledger.spent_on(*_COPYING)
     is_join = ledger.each_ns(joins) > ledger.each_ns(copies)
     copies, least = (joins, MIN_JOINS_SHARE) if is_join else (copies, MIN_COPIES_SHARE)
     spot = hot_spot(ledger, copies)
@@ -159,9 +158,9 @@ def redundant_copies(facts: Facts) -> Finding | None:
         return None  # a model that is moved to its device before the work begins
     there_ns = spot.each_ns
     spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
-    calls = _calls(facts, known.joins if is_join else known.copies)
+    calls = _calls(facts, marks.joins if is_join else marks.copies)
     often = f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}; " if calls >= 1 else ""
-    what = "tensors" if facts.frameworks & known.with_operators else "arrays"
+    what = "tensors" if facts.frameworks & marks.with_operators else "arrays"
     return finding_at(
         facts,
         spot,
@@ -245,7 +244,7 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
     if spot is None:
         return None
     saves_ns = min(0.3 * ledger.unit_ns, NODE_NS * nodes / max(facts.steps, 1))
-    found = finding_at(
+    finding = finding_at(
         facts,
         spot,
         "autograd-in-inference",
@@ -258,7 +257,9 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
         fix=facts.advise(Remedy.NO_GRAPH),
         saves_ns=saves_ns,
     )
-    return replace(found, severity=min(found.severity, Severity.MEDIUM, key=list(Severity).index))
+    return replace(
+        finding, severity=min(finding.severity, Severity.MEDIUM, key=list(Severity).index)
+    )
 
 
 @DETECTORS.register
@@ -312,8 +313,8 @@ def _operators(facts: Facts, wanted: Names) -> Bool:
     if not len(facts.trace):  # samples alone
         return np.zeros(len(operator), np.bool_)
     name = facts.trace.slices.name.take(operator, mode="clip")
-    found: Bool = np.isin(name, names) & (operator != NO_SLICE)
-    return found
+    is_wanted: Bool = np.isin(name, names) & (operator != NO_SLICE)
+    return is_wanted
 
 
 def _calls(facts: Facts, wanted: Names | None = None) -> float:

@@ -25,11 +25,11 @@ _FIX_HEAT = (
 @DETECTORS.register
 def held_down_clocks(facts: Facts) -> Finding | None:
     """Find devices whose clocks power or heat held down for much of the steps."""
-    found = [each for each in device_power(facts.trace) if _held(each) >= MIN_HELD]
-    if not found:
+    held_down = [power for power in device_power(facts.trace) if _held_share(power) >= MIN_HELD]
+    if not held_down:
         return None
-    worst = max(found, key=_lost)
-    lost = _lost(worst)
+    worst = max(held_down, key=_lost_share)
+    lost = _lost_share(worst)
     if lost < MIN_LOST:
         return None
     by_heat = max(worst.held_by_heat or 0.0, worst.held_by_hardware or 0.0)
@@ -53,18 +53,18 @@ def held_down_clocks(facts: Facts) -> Finding | None:
     )
 
 
-def _held(found: DevicePower) -> float:
-    return max(found.held_by_power or 0.0, found.held_by_heat or 0.0, found.held_by_hardware or 0.0)
+def _held_share(power: DevicePower) -> float:
+    return max(power.held_by_power or 0.0, power.held_by_heat or 0.0, power.held_by_hardware or 0.0)
 
 
-def _lost(found: DevicePower) -> float:
+def _lost_share(power: DevicePower) -> float:
     """Return which share of its clock a device does not run at."""
-    if not found.most_sm_mhz or found.mean_sm_mhz is None:
+    if not power.most_sm_mhz or power.mean_sm_mhz is None:
         return 0.0
-    return 1 - min(found.mean_sm_mhz / found.most_sm_mhz, 1.0)
+    return 1 - min(power.mean_sm_mhz / power.most_sm_mhz, 1.0)
 
 
-def _power_words(found: DevicePower) -> str:
-    if found.mean_watts is None or not found.limit_watts:
+def _power_words(power: DevicePower) -> str:
+    if power.mean_watts is None or not power.limit_watts:
         return ""
-    return f", at {found.mean_watts:.0f} W of {found.limit_watts:.0f} W"
+    return f", at {power.mean_watts:.0f} W of {power.limit_watts:.0f} W"

@@ -52,7 +52,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
     duration_ns = facts.trace.slices.duration_ns[rows]
     is_tiny = (duration_ns < TINY_NS) | _are_small(facts, rows)
     is_tiny &= ~_of_one_call(facts)[rows]
-    each = int(is_tiny.sum()) / facts.steps
+    per_step = int(is_tiny.sum()) / facts.steps
     others_ns = float(duration_ns[~is_tiny].sum()) / facts.steps
     # Python between two operators is part of what calling them costs.
     spent_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD)) - others_ns
@@ -62,10 +62,10 @@ def tiny_operators(facts: Facts) -> Finding | None:
         spent_ns -= ledger.each_ns(beside.which & ledger.spent_on(Cause.FORWARD))
     copying = _copying(facts)  # has one as well
     spent_ns -= ledger.each_ns(copying & ledger.spent_on(Cause.FORWARD))
-    if each < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
+    if per_step < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
         # With a larger batch all that a step does would be done less often.
         spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns
-        if not _has_small_batch(facts, each) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
+        if not _has_small_batch(facts, per_step) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
             return None
     small = ledger.spent_on(Cause.FORWARD, Cause.LIBRARY) & ~np.isin(facts.operator, rows[~is_tiny])
     spot = hot_spot(ledger, (small | _own_backward(facts)) & ~copying)
@@ -76,8 +76,8 @@ def tiny_operators(facts: Facts) -> Finding | None:
         spot,
         "tiny-operators",
         title=(
-            f"{count_text(round(each), 'operator')} a {ledger.unit} have next to nothing to do: "
-            f"{spot.words}"
+            f"{count_text(round(per_step), 'operator')} a {ledger.unit} have next to nothing to "
+            f"do: {spot.words}"
         ),
         text=(
             f"Half of them take less than {duration_text(float(np.median(duration_ns)))}: "
@@ -133,12 +133,16 @@ def _of_one_call(facts: Facts) -> Bool:
     is_inside = np.zeros(len(slices), np.bool_)
     is_inside[backward] = True
     forward = forward_operators(trace, backward, ~(is_inside | facts.within(backward)))
-    known = forward != NO_SLICE
-    call = np.where(known, around[forward], NO_PARENT)
-    many = (call != NO_PARENT) & (size[place[call]] > MOST_CALLED_WITHIN) if len(calls) else known
-    found = facts.within(backward[many])
-    found[backward[many]] = True
-    return found
+    has_forward = forward != NO_SLICE
+    call = np.where(has_forward, around[forward], NO_PARENT)
+    many = (
+        (call != NO_PARENT) & (size[place[call]] > MOST_CALLED_WITHIN)
+        if len(calls)
+        else has_forward
+    )
+    is_within = facts.within(backward[many])
+    is_within[backward[many]] = True
+    return is_within
 
 
 def _are_small(facts: Facts, rows: Int64) -> Bool:
@@ -146,11 +150,11 @@ def _are_small(facts: Facts, rows: Int64) -> Bool:
 
     Inputs are known of a few; single calls are long where another program takes the core.
     """
-    slices, known = facts.trace.slices, operator_inputs(facts.trace)
-    known_names, names = slices.name[known.rows], slices.name[rows]
+    slices, inputs = facts.trace.slices, operator_inputs(facts.trace)
+    known_names, names = slices.name[inputs.rows], slices.name[rows]
     small = []
     for name in np.intersect1d(known_names, names).tolist():
-        elements = np.median(known.elements[known_names == name])
+        elements = np.median(inputs.elements[known_names == name])
         quiet_ns = np.quantile(slices.duration_ns[rows[names == name]], QUIET)
         most_ns = SMALL_NS if elements > FEW_ELEMENTS else FEW_NS
         if elements <= SMALL and quiet_ns < most_ns:
@@ -158,22 +162,22 @@ def _are_small(facts: Facts, rows: Int64) -> Bool:
     return np.isin(names, small)
 
 
-def _has_small_batch(facts: Facts, each: float) -> bool:
+def _has_small_batch(facts: Facts, per_step: float) -> bool:
     """Tell whether next to all inputs in the steps have few elements."""
-    known = operator_inputs(facts.trace)
-    elements = known.elements[np.isin(known.rows, facts.in_steps(known.rows))]
-    if len(elements) < MIN_KNOWN or each < FEW_OPERATORS:
+    inputs = operator_inputs(facts.trace)
+    elements = inputs.elements[np.isin(inputs.rows, facts.in_steps(inputs.rows))]
+    if len(elements) < MIN_KNOWN or per_step < FEW_OPERATORS:
         return False
     return float((elements <= FEW_ELEMENTS).mean()) >= FEW_SHARE
 
 
 def _drawing(facts: Facts) -> Bool:
     """Return the moments of a loader's own work; making an item takes as long in any batch."""
-    ledger, known = facts.ledger, landmarks()
+    ledger, marks = facts.ledger, landmarks()
     of_loader = ledger.where_stack(
         lambda stack: (
-            stack.library in known.with_operators
-            and any_in(stack.beyond, known.loaders)  # called by no Dataset of its own
+            stack.library in marks.with_operators
+            and any_in(stack.beyond, marks.loaders)  # called by no Dataset of its own
         )
     )
     return ledger.spent_on(Cause.DATA_LOADING) & of_loader

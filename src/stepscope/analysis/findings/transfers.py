@@ -1,13 +1,15 @@
-"""Copies that the device or the host waits for."""
+"""Copies, and operators such as ``.item()`` and ``nonzero``, that the device or host waits for."""
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 
 from stepscope.analysis.device.copies import copy_table
+from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import Facts
-from stepscope.analysis.findings.host_waits import host_waits
 from stepscope.analysis.findings.launched import (
     device_finding,
     launching_lines,
@@ -16,8 +18,11 @@ from stepscope.analysis.findings.launched import (
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.sums import around
+from stepscope.analysis.tree import framework_operators, ids_where
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text, rate_text
 
 MIN_WAITING_SHARE = 0.02  # if waits take less of the device's time, the search is not worth it
@@ -31,11 +36,11 @@ def waiting_copies(facts: Facts) -> Finding | None:
     """Find operators inside the steps that make the host wait for the device."""
     if not len(facts.work):
         return None
-    found = host_waits(facts)
-    waits, above = found.calls, found.operator
+    host_wait = host_waits(facts)
+    waits, above = host_wait.calls, host_wait.operator
     if len(waits) < max(facts.steps, 1):
         return None
-    lost_ns = found.lost_ns
+    lost_ns = host_wait.lost_ns
     share = int(lost_ns.sum()) / facts.device_ns
     if share < MIN_WAITING_SHARE:
         return None
@@ -124,5 +129,67 @@ def _copy_fix(name: str) -> str:
 
 
 def _often(times: int, steps: int) -> str:
-    each = round(times / max(steps, 1))
-    return ("once" if each == 1 else f"{each:,} times") + (" per step" if steps else "")
+    per_step = round(times / max(steps, 1))
+    return ("once" if per_step == 1 else f"{per_step:,} times") + (" per step" if steps else "")
+
+
+class HostWaits:
+    """The calls of the loop that wait for the device, and the operators that make them."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        calls = facts.in_loop(waiting_calls(facts.trace, facts.work))
+        slices = facts.trace.slices
+        operator = around(slices.parent, calls, slices.kind == SliceKind.OPERATOR)
+        self.calls = calls[operator != NO_PARENT]
+        self.operator: Int64 = operator[operator != NO_PARENT]  # the innermost around each
+
+    @cached_property
+    def gap_ns(self) -> Int64:
+        """Return how much of each gap of the devices such an operator takes to launch its work.
+
+        Without the wait the operator would not be there: ``nonzero`` counts, waits, and then
+        launches what depends on the count.
+        """
+        facts, slices, gaps = self._facts, self._facts.trace.slices, self._facts.gaps
+        operator = np.append(facts.work.operator, NO_SLICE)[gaps.before]
+        in_one = np.flatnonzero(np.append(self._is_waiting, False)[operator])
+        outermost = operator[in_one]
+        climbing = np.arange(len(outermost))
+        while len(climbing):
+            parent = slices.parent[outermost[climbing]]
+            waits = (parent != NO_PARENT) & self._is_waiting[parent]
+            climbing, parent = climbing[waits], parent[waits]
+            outermost[climbing] = parent
+        end_ns = (gaps.start_ns + gaps.duration_ns)[in_one]
+        since_ns = np.maximum(slices.start_ns[outermost], gaps.start_ns[in_one])
+        idle_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
+        launching_ns = np.zeros(len(gaps), np.int64)
+        launching_ns[in_one] = np.minimum(np.maximum(end_ns - since_ns, 0), idle_ns[in_one])
+        return launching_ns
+
+    @cached_property
+    def _is_waiting(self) -> Bool:
+        """Return which slices are operators that wait, or call one: ``index`` calls ``nonzero``."""
+        slices = self._facts.trace.slices
+        is_waiting = np.zeros(len(slices), np.bool_)
+        is_waiting[self.operator] = True
+        torchs = framework_operators(self._facts.trace)
+        climbing = np.unique(self.operator)
+        while len(climbing):
+            climbing = np.unique(slices.parent[climbing])
+            climbing = climbing[climbing != NO_PARENT]
+            climbing = climbing[torchs[climbing] & ~is_waiting[climbing]]
+            is_waiting[climbing] = True
+        return is_waiting
+
+    @cached_property
+    def lost_ns(self) -> Int64:
+        after_ns = self._facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
+        return after_ns + self.gap_ns
+
+
+@shared
+def host_waits(facts: Facts) -> HostWaits:
+    """Return the waits for the device in what is repeated."""
+    return HostWaits(facts)

@@ -31,11 +31,11 @@ MIN_FORWARD = 0.2
 @DETECTORS.register
 def slowing_steps(facts: Facts) -> Finding | None:
     """Find steps that take longer and longer, and the line that makes them."""
-    found = facts.breakdown
+    breakdown = facts.breakdown
     if step_table(facts.trace).by is StepsBy.REQUEST or facts.counted.sum() < MIN_STEPS:
         return None
     index = np.flatnonzero(facts.counted)
-    time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)
+    time_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
     time_ns = np.maximum(time_ns - _without_core(facts, len(time_ns)), 0.0)[index]
     early, late = thirds(time_ns)
     rank = rank_correlation(time_ns)
@@ -50,7 +50,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
         - ledger.weight_ns[first & (ledger.cause == cause)].sum()
         for cause in Cause
     }
-    cause = max(grown, key=lambda each: grown[each])
+    cause = max(grown, key=lambda candidate: grown[candidate])
     more_functions = cause is Cause.BACKWARD and _more_calls(facts, SliceFlags.BACKWARD)
     grows_too = grown[Cause.FORWARD] > MIN_FORWARD * grown[Cause.BACKWARD]
     if cause is Cause.BACKWARD and not more_functions and grows_too:
@@ -60,7 +60,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
     if spot is None or (cause in PHASES and not steadily and not _more_calls(facts)):
         return None  # the same work that takes longer: more likely the machine
     saves_ns = float(time_ns.mean()) - early
-    kept = cause in (Cause.BACKWARD, Cause.FORWARD)
+    is_model_work = cause in (Cause.BACKWARD, Cause.FORWARD)
     return finding_at(
         facts,
         spot,
@@ -74,7 +74,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
             "Something grows with every step and is traversed again each time: a list, a graph "
             "that is kept alive (loss without .detach() or .item(), retain_graph=True), a cache "
             "without a limit."
-            if kept
+            if is_model_work
             else "Something grows with every step and is traversed again each time: a list, a "
             "string, a cache without a limit. Keep a running value instead."
         ),
@@ -131,10 +131,10 @@ def graph_walked_again(facts: Facts) -> Finding | None:
 
 def _more_calls(facts: Facts, flag: int = 0) -> bool:
     """Tell whether late steps call more operators, of those with a flag, than early ones."""
-    slices, found = facts.trace.slices, facts.breakdown
+    slices, breakdown = facts.trace.slices, facts.breakdown
     starts = slices.start_ns[(slices.kind == SliceKind.OPERATOR) & (slices.flags & flag == flag)]
-    ends_ns = found.start_ns + found.duration_ns
-    calls = np.searchsorted(starts, ends_ns) - np.searchsorted(starts, found.start_ns)
+    ends_ns = breakdown.start_ns + breakdown.duration_ns
+    calls = np.searchsorted(starts, ends_ns) - np.searchsorted(starts, breakdown.start_ns)
     early, late = thirds(calls[facts.counted])
     return late > MIN_MORE_CALLS * early
 

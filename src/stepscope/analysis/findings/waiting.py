@@ -31,7 +31,7 @@ class _Wait(NamedTuple):
     causes: tuple[Cause, ...]
     identity: str
     what: str
-    told: str
+    sentence: str
     fix: str
 
 
@@ -198,7 +198,7 @@ def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
         spot,
         wait.identity,
         title=f"{wait.what} takes {taken(ledger, spot)}",
-        text=f"{spent} {wait.told}{spot.called_from}.",
+        text=f"{spent} {wait.sentence}{spot.called_from}.",
         fix=wait.fix,
         saves_ns=saves_ns,
     )

@@ -92,9 +92,9 @@ def _candidates(slices: Slices, formulas: dict[int, Formula | None]) -> Int64:
     """Return the rows of operators that have a formula and arguments."""
     if not len(slices.args.rest) or not formulas:
         return np.zeros(0, np.int64)
-    known = np.zeros(max(formulas) + 1, np.bool_)
-    known[[name for name, formula in formulas.items() if formula is not None]] = True
-    asked = known.take(slices.name)
+    has_formula = np.zeros(max(formulas) + 1, np.bool_)
+    has_formula[[name for name, formula in formulas.items() if formula is not None]] = True
+    asked = has_formula.take(slices.name)
     asked &= slices.kind == SliceKind.OPERATOR
     asked &= slices.args.rest != 0
     return np.flatnonzero(asked)

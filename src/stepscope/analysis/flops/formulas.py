@@ -18,10 +18,10 @@ FORMULAS: Registry[Callable[[], Mapping[str, Formula]]] = Registry()
 
 def formula_of(name: str) -> Formula | None:
     """Return how to count an operator; ``aten::add_`` counts as ``aten::add`` does."""
-    known = _known(tuple(FORMULAS))
-    return known.get(name) or known.get(name.removesuffix("_"))
+    formulas = _formulas_of(tuple(FORMULAS))
+    return formulas.get(name) or formulas.get(name.removesuffix("_"))
 
 
 @cache
-def _known(entries: tuple[Callable[[], Mapping[str, Formula]], ...]) -> dict[str, Formula]:
+def _formulas_of(entries: tuple[Callable[[], Mapping[str, Formula]], ...]) -> dict[str, Formula]:
     return {name: formula for entry in entries for name, formula in entry().items()}

@@ -94,8 +94,8 @@ class Inputs:
         if word == "Scalar":
             text = str(_item(self.concrete, index)) if index < len(self.concrete) else ""
             return text in {"True", "False"} or text.removeprefix("-").isdecimal()
-        told = element_type(word)
-        return told is not None and told.is_integer
+        element = element_type(word)
+        return element is not None and element.is_integer
 
     def _type(self, index: int) -> str:
         return str(self.types[index]) if index < len(self.types) else ""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
-
 ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
 
 _Text = TypeVar("_Text")
@@ -134,13 +133,13 @@ def averages(
     )
 
 
-def grouped(each: Averages) -> Averages:
+def grouped(events: Averages) -> Averages:
     """Sum single events into groups; by shapes, overloads and stacks too where they are given."""
-    group = each.key.codes.astype(np.intp)
+    group = events.key.codes.astype(np.intp)
     group *= 4
-    group += each.is_annotation.astype(np.uint8) + 2 * each.is_device.astype(np.uint8)
-    groups = 4 * len(each.key.texts)
-    for extra in (each.input_shapes, each.overload_name, each.stack):
+    group += events.is_annotation.astype(np.uint8) + 2 * events.is_device.astype(np.uint8)
+    groups = 4 * len(events.key.texts)
+    for extra in (events.input_shapes, events.overload_name, events.stack):
         if extra is not None:
             group, groups = _refined(group, extra)
     count = np.bincount(group, minlength=groups)
@@ -159,19 +158,19 @@ def grouped(each: Averages) -> Averages:
     def taken(column: Labels[_Text] | None) -> Labels[_Text] | None:
         return None if column is None else column.take(first)
 
-    sums: dict[str, Any] = {name: total(getattr(each, name)) for name in SUMS}
+    sums: dict[str, Any] = {name: total(getattr(events, name)) for name in SUMS}
     return Averages(
-        key=each.key.take(first),
+        key=events.key.take(first),
         count=count[order],
         first=first,
-        is_device=each.is_device[first],
-        is_annotation=each.is_annotation[first],
-        is_async=each.is_async[first],
-        is_top_level=each.is_top_level[first],
+        is_device=events.is_device[first],
+        is_annotation=events.is_annotation[first],
+        is_async=events.is_async[first],
+        is_top_level=events.is_top_level[first],
         **sums,
-        input_shapes=taken(each.input_shapes),
-        overload_name=taken(each.overload_name),
-        stack=taken(each.stack),
+        input_shapes=taken(events.input_shapes),
+        overload_name=taken(events.overload_name),
+        stack=taken(events.stack),
     )
 
 

@@ -36,10 +36,10 @@ def backward_functions(trace: Trace) -> Bool:
     functions = [strings[int(i)].removeprefix(ENGINE_CALL) for i in engine]
     called = strings.ids_of(functions)
     wanted = np.full(len(strings), NO_SLICE, np.int64)
-    wanted[engine] = [called.get(each, NO_SLICE) for each in functions]
-    found: Bool = wanted[slices.name.take(slices.parent, mode="clip")] == slices.name
-    found &= slices.parent != NO_PARENT
-    return found
+    wanted[engine] = [called.get(name, NO_SLICE) for name in functions]
+    is_backward: Bool = wanted[slices.name.take(slices.parent, mode="clip")] == slices.name
+    is_backward &= slices.parent != NO_PARENT
+    return is_backward
 
 
 def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
@@ -52,11 +52,11 @@ def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
     slices = trace.slices
     numbered = slices.sequence != NO_SEQUENCE
     forward = np.flatnonzero(numbered & outside & (slices.forward_thread <= 0))
-    found = np.full(len(backward), NO_SLICE, np.int64)
-    known = np.flatnonzero(numbered[backward])
-    if not len(forward) or not len(known):
-        return found
-    asked = backward[known]
+    operator = np.full(len(backward), NO_SLICE, np.int64)
+    with_number = np.flatnonzero(numbered[backward])
+    if not len(forward) or not len(with_number):
+        return operator
+    asked = backward[with_number]
     process = _processes(trace)
     thread = _threads(trace, process, forward, asked)
     forward_thread = slices.forward_thread[asked]
@@ -74,8 +74,8 @@ def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
     at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
     match = forward[last[at]]
     # What claims to come before its own forward operator is not tied to it.
-    found[known] = np.where((distinct[at] == wanted) & (match < asked), match, NO_SLICE)
-    return found
+    operator[with_number] = np.where((distinct[at] == wanted) & (match < asked), match, NO_SLICE)
+    return operator
 
 
 def _processes(trace: Trace) -> Int64:
@@ -114,10 +114,29 @@ def in_graph(trace: Trace) -> Bool:
     if not (forward != NO_SLICE).any():
         return np.zeros(len(trace.slices), np.bool_)
     at = np.append(np.unique(forward[forward != NO_SLICE]), np.flatnonzero(backward))
-    found = np.zeros(len(trace.slices), np.bool_)
+    is_in_graph = np.zeros(len(trace.slices), np.bool_)
     while len(at):
-        found[at] = True
+        is_in_graph[at] = True
         at = np.unique(trace.slices.parent[at])
         at = at[at != NO_PARENT]
-        at = at[~found[at]]
-    return found
+        at = at[~is_in_graph[at]]
+    return is_in_graph
+
+
+def forward_backward(trace: Trace) -> tuple[Int64, Int64]:
+    """Return the rows of forward operators and of the backward functions that belong to them."""
+    functions = backward_functions(trace)
+    backward = np.flatnonzero(functions)
+    if not len(backward):
+        return backward, backward
+    inside = functions.copy()
+    parent = trace.slices.parent
+    children = np.flatnonzero(parent != NO_PARENT)
+    while True:  # one round a level below the functions; a parent's row is not always lower
+        reached = children[inside[parent[children]] & ~inside[children]]
+        if not len(reached):
+            break
+        inside[reached] = True
+    forward = forward_operators(trace, backward, ~inside)
+    is_known = forward != NO_SLICE
+    return forward[is_known], backward[is_known]

@@ -2,28 +2,33 @@
 
 ``key_averages()`` adds the durations of all calls of a name, as torch.profiler does; a function
 that calls itself then takes longer than the program. Here a call inside a call of its own name adds
-nothing to the total, and what lies outside of a window of time does not count at all.
+nothing to the total, and what lies outside of a window of time does not count at all. ``CallCells``
+sums calls by thread and group once, so that tables of any threads are sums of few cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from stepscope import _native
-from stepscope.analysis.distinct import distinct
-from stepscope.analysis.host.averages import Averages
+from stepscope.analysis.host.averages import SUMS, Averages
 from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import distinct, summed
 from stepscope.analysis.tree import CallTree
 from stepscope.trace.model import Bool, Int32, Int64
+
+_CALLED = "called"
 
 _INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and all inside it
 
 
 def counted_columns(
-    each: Averages, tree: CallTree, within: Intervals | None = None
+    events: Averages, tree: CallTree, within: Intervals | None = None
 ) -> Iterator[tuple[str, Int64]]:
     """Yield the columns of single events whose totals may be added: nested calls count once.
 
@@ -33,17 +38,17 @@ def counted_columns(
     of a big trace, each is large.
     """
     end_ns = _ends(tree)
-    from_ns, outermost = uncovered(each, tree)
+    from_ns, outermost = uncovered(events, tree)
     total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
-    total_ns[each.is_device] = 0
+    total_ns[events.is_device] = 0
     yield "cpu_ns", total_ns
     del total_ns
     if within is not None:
-        yield "self_cpu_ns", np.where(each.is_device, 0, self_within(tree, within))
+        yield "self_cpu_ns", np.where(events.is_device, 0, self_within(tree, within))
     for name in _INCLUSIVE:
-        column = getattr(each, name)
+        column = getattr(events, name)
         if column is not None:
-            yield name, np.where(outermost | each.is_device, column, 0)
+            yield name, np.where(outermost | events.is_device, column, 0)
 
 
 @shared
@@ -63,14 +68,14 @@ def own_within(
     return own
 
 
-def _key(each: Averages, tree: CallTree) -> Int64:
+def _key(events: Averages, tree: CallTree) -> Int64:
     key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
     key *= 4
-    key += each.is_annotation
-    key += each.is_device.astype(np.uint8) * np.uint8(2)
-    key *= max(len(each.key.texts), 1)
-    key += each.key.codes
-    for extra in (each.input_shapes, each.overload_name, each.stack):
+    key += events.is_annotation
+    key += events.is_device.astype(np.uint8) * np.uint8(2)
+    key *= max(len(events.key.texts), 1)
+    key += events.key.codes
+    for extra in (events.input_shapes, events.overload_name, events.stack):
         if extra is not None:
             key = np.unique(key, return_inverse=True)[1] * len(extra.texts) + extra.codes
     return key
@@ -82,11 +87,94 @@ def _ends(tree: CallTree) -> Int64:
 
 
 @shared
-def uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
+def uncovered(events: Averages, tree: CallTree) -> tuple[Int64, Bool]:
     """Return where each call's part that no earlier one of its key covers begins, and who has one.
 
     Calls stand in the order of their starts, the longer first: the inner ones come later.
     """
-    keys, key = distinct(_key(each, tree))
+    keys, key = distinct(_key(events, tree))
     from_ns, outermost = _native.uncovered(key, len(keys), tree.start_ns, _ends(tree))
     return from_ns, outermost.view(np.bool_)
+
+
+class CallCells:
+    """The calls of some time, a cell for each thread and group, as ``grouped`` tells them apart."""
+
+    def __init__(self, events: Averages, tree: CallTree, within: Intervals | None) -> None:
+        """Sum single events that lie in some time, wholly or in part; None: all the time."""
+        self._each = events
+        uncovered(events, tree)  # is known from here on, and needs room while there is some
+        key = events.key.codes.astype(np.int64)  # and then in place: it may be large
+        key *= 4
+        key += events.is_annotation
+        key += events.is_device.astype(np.uint8) * np.uint8(2)
+        key = distinct(key)[1]
+        key *= max(len(tree.trace.tracks), 1)
+        key += tree.of(tree.trace.slices.track)
+        if within is not None:
+            key[~_in_time(tree, within)] = -1
+        keys, cell = distinct(key)
+        del key
+        if len(keys) and keys[0] < 0:  # those outside have no cell
+            keys = keys[1:]
+            cell -= 1
+        self._group, self._track = np.divmod(keys, max(len(tree.trace.tracks), 1))
+        self._first = _first_rows(cell, len(keys))
+        self._sums = {
+            name: _summed(cell, column, len(keys))
+            for name, column in _columns(events, tree, within)
+        }
+
+    def grouped(self, tracks: tuple[int, ...] | None) -> tuple[Averages, Int64]:
+        """Return the groups of some threads, and how long all calls of each took together.
+
+        They stand in the order in which they were first seen; None: the groups of all threads.
+        ``cpu_ns`` counts a moment once, the calls' time each call as it is.
+        """
+        cells = np.arange(len(self._track))
+        if tracks is not None:
+            cells = cells[np.isin(self._track, tracks)]
+        groups, group = distinct(self._group[cells])
+        first = np.full(len(groups), len(self._each), np.int64)
+        np.minimum.at(first, group, self._first[cells])
+        order = np.argsort(first, kind="stable")
+        sums: dict[str, Any] = {
+            name: summed(group, column[cells], len(groups))[order]
+            for name, column in self._sums.items()
+        }
+        called_ns = sums.pop(_CALLED)
+        rows = replace(self._each.take(first[order]), first=first[order].astype(np.uint32), **sums)
+        return rows, called_ns
+
+
+def _columns(
+    events: Averages, tree: CallTree, within: Intervals | None
+) -> Iterator[tuple[str, Int64]]:
+    yield "count", events.count
+    yield _CALLED, events.cpu_ns
+    changed = set()
+    for name, column in counted_columns(events, tree, within):
+        changed.add(name)
+        yield name, column
+    for name in SUMS:
+        if name not in changed and getattr(events, name) is not None:
+            yield name, getattr(events, name)
+
+
+def _summed(cell: Int64, column: Int64, cells: int) -> Int64:
+    if column.strides == (0,):  # one value for all
+        value = int(column[0]) if len(column) else 0
+        return np.bincount(cell + 1, minlength=cells + 1)[1:] * value
+    return summed(cell, column, cells)
+
+
+def _first_rows(cell: Int64, cells: int) -> Int64:
+    first = np.empty(cells + 1, np.int64)  # the last for those without a cell
+    first[cell[::-1]] = np.arange(len(cell) - 1, -1, -1)  # what is written last stays
+    return first[:-1]
+
+
+def _in_time(tree: CallTree, within: Intervals) -> Bool:
+    end_ns = tree.start_ns + tree.of(tree.trace.slices.duration_ns)
+    inside: Bool = within.contain(tree.start_ns) | (within.covered(tree.start_ns, end_ns) > 0)
+    return inside

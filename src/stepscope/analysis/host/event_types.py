@@ -62,7 +62,7 @@ def event_types(trace: Trace) -> UInt8:
     for prefix, event_type in _TYPE_OF_PREFIX.items():
         names = ids_where(slices.name, strings, partial(_starts_with, prefix))
         types[np.isin(slices.name, names) & may_be] = event_type
-    return _with_told(trace, types)
+    return _with_stated(trace, types)
 
 
 def _is_torchs(trace: Trace, word: str, rows: Bool) -> bool:
@@ -84,7 +84,7 @@ def _within_operator(trace: Trace) -> Bool:
     return inside(slices.parent, slices.kind == SliceKind.OPERATOR)
 
 
-def _with_told(trace: Trace, types: UInt8) -> UInt8:
+def _with_stated(trace: Trace, types: UInt8) -> UInt8:
     """Give ranges the type that their arguments state."""
     rest = trace.slices.args.rest
     if not len(rest):

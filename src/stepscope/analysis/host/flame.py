@@ -34,7 +34,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 def flame_graph(
     tree: CallTree,
-    each: Averages,
+    events: Averages,
     stacks: KnownStacks | None = None,
     *,
     steps: Intervals | None = None,
@@ -42,41 +42,41 @@ def flame_graph(
 ) -> FlameGraph:
     """Merge the calls of ``tree`` by what encloses them, or by their stacks where given.
 
-    ``each`` has the tree's events one by one. The metrics are those that the trace knows, of
+    ``events`` has the tree's events one by one. The metrics are those that the trace knows, of
     cpu_ns, device_ns, cpu_bytes and device_bytes; the last two are all that was allocated. Of what
     lies in ``steps`` the cells tell how much that is.
     """
-    nodes = _Nodes(tree, each, stacks)
+    nodes = _Nodes(tree, events, stacks)
     node = nodes.of_events()
-    held = [*_times(tree, each, node, steps), *_allocated(tree, nodes, node, steps)]
-    return merged(nodes.found(), held, most_nodes)
+    amounts = [*_times(tree, events, node, steps), *_allocated(tree, nodes, node, steps)]
+    return merged(nodes.finished(), amounts, most_nodes)
 
 
 def _times(
-    tree: CallTree, each: Averages, node: Int64, steps: Intervals | None
+    tree: CallTree, events: Averages, node: Int64, steps: Intervals | None
 ) -> Iterator[Amounts]:
     """Yield what every event adds itself; device time counts for the work, not the launcher."""
     slices = tree.trace.slices
     track = tree.of(slices.track).copy()
-    waiting = waiting_texts(each.key.texts)[each.key.codes]
-    in_steps = None if steps is None else self_within(tree, steps) * ~each.is_device
-    yield Amounts("cpu_ns", node, track, waiting, each.self_cpu_ns, in_steps)
+    waiting = waiting_texts(events.key.texts)[events.key.codes]
+    in_steps = None if steps is None else self_within(tree, steps) * ~events.is_device
+    yield Amounts("cpu_ns", node, track, waiting, events.self_cpu_ns, in_steps)
     if tree.is_device is None:
         return
-    work = np.flatnonzero(each.is_device & ~each.is_annotation & (each.self_device_ns > 0))
+    work = np.flatnonzero(events.is_device & ~events.is_annotation & (events.self_device_ns > 0))
     if not len(work):
         return
-    found = launches(tree)
-    if found is not None:  # a thread's kernels are those that it launched
-        track[found.work] = track[found.host]
+    launched = launches(tree)
+    if launched is not None:  # a thread's kernels are those that it launched
+        track[launched.work] = track[launched.host]
     start_ns = tree.start_ns[work]
-    end_ns = start_ns + each.self_device_ns[work]
+    end_ns = start_ns + events.self_device_ns[work]
     yield Amounts(
         "device_ns",
         node[work],
         track[work],
         np.zeros(len(work), np.bool_),
-        each.self_device_ns[work],
+        events.self_device_ns[work],
         None if steps is None else steps.covered(start_ns, end_ns),
     )
 
@@ -84,11 +84,11 @@ def _times(
 def _allocated(
     tree: CallTree, nodes: _Nodes, node: Int64, steps: Intervals | None
 ) -> Iterator[Amounts]:
-    known = memory_of_slices(tree.trace, without=())
-    events = known.events
+    memory = memory_of_slices(tree.trace, without=())
+    events = memory.events
     holder = tree.events_around(events.slice)
     at = np.where(holder == NO_PARENT, nodes.outside, node[holder] if len(node) else 0)
-    for metric, wanted in (("cpu_bytes", known.on_cpu), ("device_bytes", ~known.on_cpu)):
+    for metric, wanted in (("cpu_bytes", memory.on_cpu), ("device_bytes", ~memory.on_cpu)):
         rows = np.flatnonzero(wanted & (events.size > 0))
         if not len(rows):
             continue
@@ -114,18 +114,18 @@ def without_address(text: str) -> str:
 class _Nodes:
     """Nodes as they are found; several may still stand for one path."""
 
-    def __init__(self, tree: CallTree, each: Averages, stacks: KnownStacks | None) -> None:
+    def __init__(self, tree: CallTree, events: Averages, stacks: KnownStacks | None) -> None:
         self._tree, self._stacks = tree, stacks
-        self._names = each.key
+        self._names = events.key
         self._kind = tree.of(tree.trace.slices.kind)
         self.texts: list[str] = []
         self._code_of: dict[str, int] = {}
-        on_device = np.zeros(len(each.key.texts), np.bool_)
-        on_device[each.key.codes[each.is_device]] = True
+        on_device = np.zeros(len(events.key.texts), np.bool_)
+        on_device[events.key.codes[events.is_device]] = True
         self._name_codes = np.array(
             [
                 self._code(kernel_name(text) if is_work else text)
-                for text, is_work in zip(each.key.texts, on_device.tolist(), strict=True)
+                for text, is_work in zip(events.key.texts, on_device.tolist(), strict=True)
             ],
             np.int64,
         )
@@ -149,16 +149,16 @@ class _Nodes:
         events = np.flatnonzero(on_host)
         around = np.where(below, tree.parent, np.int32(NO_PARENT))
         node[events] = self._add(events, around, base, code)
-        found = launches(tree)
-        if found is not None:
+        launched = launches(tree)
+        if launched is not None:
             work = np.flatnonzero(~on_host)
             at = np.full(len(tree), self.no_launch, np.int64)
-            at[found.work] = node[found.host]
+            at[launched.work] = node[launched.host]
             nowhere = np.full(len(tree), NO_PARENT, np.int32)
             node[work] = self._add(work, nowhere, at, code)
         return node
 
-    def found(self) -> Nodes:
+    def finished(self) -> Nodes:
         return Nodes(
             np.concatenate(self.parents),
             np.concatenate(self.codes),

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.distinct import distinct
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct, summed
 from stepscope.analysis.tree import levels
 from stepscope.trace.model import Bool, Int32, Int64, UInt8
 
@@ -75,10 +74,10 @@ class FlameGraph:
         return len(self.parent)
 
 
-def merged(nodes: Nodes, held: Sequence[Amounts], most_nodes: int) -> FlameGraph:
+def merged(nodes: Nodes, held_amounts: Sequence[Amounts], most_nodes: int) -> FlameGraph:
     """Make one node of all that stand for one path, and merge the smallest where there are many."""
     place, tree = _canonical(nodes)
-    cells = _cells([_moved(amounts, place) for amounts in held])
+    cells = _cells([_moved(amounts, place) for amounts in held_amounts])
     target, tree, gone = _without_smallest(tree, _own(cells, len(tree.parent)), most_nodes)
     if gone is not None:
         cells = _cells(
@@ -105,37 +104,42 @@ def merged(nodes: Nodes, held: Sequence[Amounts], most_nodes: int) -> FlameGraph
     )
 
 
-def _moved(held: Amounts, place: Int64) -> Amounts:
+def _moved(amounts: Amounts, place: Int64) -> Amounts:
     return Amounts(
-        held.metric, place[held.node], held.track, held.waiting, held.amount, held.in_steps
+        amounts.metric,
+        place[amounts.node],
+        amounts.track,
+        amounts.waiting,
+        amounts.amount,
+        amounts.in_steps,
     )
 
 
-def _cells(held: Sequence[Amounts]) -> Cells:
+def _cells(amounts: Sequence[Amounts]) -> Cells:
     """Add up what one thread holds in one node, running or waiting."""
-    tracks = max(int(each.track.max(initial=0)) for each in held) + 1
+    tracks = max(int(amount.track.max(initial=0)) for amount in amounts) + 1
     # In place: of a big trace, each column is large.
-    key = np.concatenate([each.node for each in held])
+    key = np.concatenate([amount.node for amount in amounts])
     key *= tracks
-    key += np.concatenate([each.track for each in held])
+    key += np.concatenate([amount.track for amount in amounts])
     key *= 2
-    key += np.concatenate([each.waiting for each in held])
+    key += np.concatenate([amount.waiting for amount in amounts])
     keys, which = distinct(key)
     del key
-    ends = np.cumsum([len(each.node) for each in held])
+    ends = np.cumsum([len(amount.node) for amount in amounts])
     parts = np.split(which, ends[:-1])
     return Cells(
         node=keys // 2 // tracks,
         track=keys // 2 % tracks,
         waiting=keys % 2 == 1,
         amounts={
-            each.metric: _summed(part, each.amount, len(keys))
-            for each, part in zip(held, parts, strict=True)
+            amount.metric: _summed(part, amount.amount, len(keys))
+            for amount, part in zip(amounts, parts, strict=True)
         },
         in_steps={
-            each.metric: _summed(part, each.in_steps, len(keys))
-            for each, part in zip(held, parts, strict=True)
-            if each.in_steps is not None
+            amount.metric: _summed(part, amount.in_steps, len(keys))
+            for amount, part in zip(amounts, parts, strict=True)
+            if amount.in_steps is not None
         },
     )
 
@@ -157,12 +161,12 @@ def _canonical(nodes: Nodes) -> tuple[Int64, Nodes]:
     count = 1
     for level in list(levels(_depths(parent)))[1:]:
         key = place[parent[level]] * len(nodes.texts) + code[level]
-        found, first, which = np.unique(key, return_index=True, return_inverse=True)
+        keys, first, which = np.unique(key, return_index=True, return_inverse=True)
         place[level] = count + which
-        parents.append(found // len(nodes.texts))
-        codes.append(found % len(nodes.texts))
+        parents.append(keys // len(nodes.texts))
+        codes.append(keys % len(nodes.texts))
         kinds.append(kind[level[first]])
-        count += len(found)
+        count += len(keys)
     tree = Nodes(np.concatenate(parents), np.concatenate(codes), np.concatenate(kinds), nodes.texts)
     return place, tree
 
@@ -205,16 +209,16 @@ def _without_smallest(
     if len(full) == len(tree.parent) <= most_nodes:
         return np.arange(len(tree.parent)), tree, None
     # Each one that stays may need an OTHERS below it.
-    kept = np.sort(full if len(full) <= most_nodes else full[: max(most_nodes // 2, 1)])
-    target, tree = _gathered(tree, own, kept)
-    return target, tree, len(full) - len(kept)
+    kept_nodes = np.sort(full if len(full) <= most_nodes else full[: max(most_nodes // 2, 1)])
+    target, tree = _gathered(tree, own, kept_nodes)
+    return target, tree, len(full) - len(kept_nodes)
 
 
-def _gathered(tree: Nodes, own: Mapping[str, Int64], kept: Int64) -> tuple[Int64, Nodes]:
+def _gathered(tree: Nodes, own: Mapping[str, Int64], kept_nodes: Int64) -> tuple[Int64, Nodes]:
     """Keep some nodes, and what the others hold in an OTHERS below the nearest that stays."""
     count = len(tree.parent)
     place = np.full(count, -1, np.int64)
-    place[kept] = np.arange(len(kept))
+    place[kept_nodes] = np.arange(len(kept_nodes))
     near = np.where(place >= 0, np.arange(count), tree.parent)
     while (place[near] < 0).any():
         near = near[near]
@@ -224,12 +228,12 @@ def _gathered(tree: Nodes, own: Mapping[str, Int64], kept: Int64) -> tuple[Int64
     gone = np.flatnonzero((place < 0) & holds)
     above, which = np.unique(place[near[gone]], return_inverse=True)
     target = place.copy()
-    target[gone] = len(kept) + which
+    target[gone] = len(kept_nodes) + which
     target[target < 0] = ROOT  # of those that hold nothing
     others = len(tree.texts)
     return target, Nodes(
-        parent=np.concatenate([place[tree.parent[kept]], above]),
-        code=np.concatenate([tree.code[kept], np.full(len(above), others)]),
-        kind=np.concatenate([tree.kind[kept], np.zeros(len(above), np.uint8)]),
+        parent=np.concatenate([place[tree.parent[kept_nodes]], above]),
+        code=np.concatenate([tree.code[kept_nodes], np.full(len(above), others)]),
+        kind=np.concatenate([tree.kind[kept_nodes], np.zeros(len(above), np.uint8)]),
         texts=[*tree.texts, OTHERS],
     )

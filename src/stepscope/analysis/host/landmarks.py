@@ -78,9 +78,9 @@ def landmarks() -> Landmarks:
 
 @cache
 def _joined(entries: tuple[Callable[[], Landmarks], ...]) -> Landmarks:
-    known = [entry() for entry in entries]
+    all_marks = [entry() for entry in entries]
     joined: dict[str, Any] = {}
     for field in fields(Landmarks):
-        of_all = chain.from_iterable(getattr(each, field.name) for each in known)
+        of_all = chain.from_iterable(getattr(marks, field.name) for marks in all_marks)
         joined[field.name] = frozenset(of_all) if field.default is NONE else tuple(of_all)
     return Landmarks(**joined)

@@ -11,8 +11,7 @@ import numpy as np
 from stepscope.analysis.device.launches import launches, origin_calls
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.counted import own_within
-from stepscope.analysis.host.module_calls import module_calls, module_of_slices
-from stepscope.analysis.host.module_groups import ModuleGroups
+from stepscope.analysis.host.module_calls import ModuleGroups, module_calls, module_of_slices
 from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.sums import summed
@@ -155,12 +154,12 @@ def _device_ns(trace: Trace) -> Int64:
     the work names.
     """
     tree = call_tree(trace)
-    found = launches(tree)
-    if found is None:
+    launched = launches(tree)
+    if launched is None:
         return np.zeros(len(trace.slices), np.int64)
     rows = np.arange(len(tree)) if tree.rows is None else tree.rows
     host = np.full(len(trace.slices), NO_SLICE, np.int64)
-    host[rows[found.work]] = rows[found.host]
+    host[rows[launched.work]] = rows[launched.host]
     work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
     call = origin_calls(trace, work)
     host[work] = np.where(call == NO_SLICE, host[work], call)

@@ -43,18 +43,18 @@ def operator_inputs(trace: Trace) -> OperatorInputs:
     elements, kind = np.full((2, len(texts)), -1, np.int64)
     are_all = False
     for i, text in enumerate(texts.tolist()):
-        found = _tensors_in(trace.strings[text])
-        if found is None:
+        call_tensors = _tensors_in(trace.strings[text])
+        if call_tensors is None:
             continue
-        tensors, is_sample = found
+        tensors, is_sample = call_tensors
         are_all |= not is_sample
         elements[i] = max(count for count, _ in tensors)
         # A number that is written in an expression comes as a double without dimensions.
         first = next((name for count, name in tensors if count > 1), tensors[0][1])
         kind[i] = types.setdefault(first, len(types))
-    known = elements[place] >= 0
-    place = place[known]
-    return OperatorInputs(rows[known], elements[place], tuple(types), kind[place], not are_all)
+    is_known = elements[place] >= 0
+    place = place[is_known]
+    return OperatorInputs(rows[is_known], elements[place], tuple(types), kind[place], not are_all)
 
 
 def _none() -> OperatorInputs:

@@ -1,7 +1,8 @@
-"""Which lines are the user's own, and what stands on their stacks."""
+"""Whose code a frame runs: the program's own, a framework's or another library's."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,16 +11,17 @@ import numpy as np
 
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.stacks import KnownStacks
+from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import Int64, Stacks
+from stepscope.trace.model import Int64, Stacks, Trace
 from stepscope.trace.names import FRAME, MODULE_PREFIX
 from stepscope.trace.strings import Strings
 
 IsOwn = Callable[[str], bool]
 ReadsPlace = Callable[[str], "Place | None"]
 
-
+OWN = ""  # the library of the program itself
 NO_LINE = -1
 
 LAUNCHER = "/bin/stepscope"  # the script of an environment that starts us
@@ -38,10 +40,10 @@ class Place(NamedTuple):
 
 def place_of(frame: str) -> Place | None:
     """Return where a frame is, None for one that is in no file (``<built-in function len>``)."""
-    found = FRAME.fullmatch(frame)
-    if not found or found[1].startswith(MODULE_PREFIX):
+    match = FRAME.fullmatch(frame)
+    if not match or match[1].startswith(MODULE_PREFIX):
         return None
-    return Place(found[1], int(found[2]), found[3])
+    return Place(match[1], int(match[2]), match[3])
 
 
 def is_own_file(path: str) -> bool:
@@ -56,15 +58,15 @@ def is_own_file(path: str) -> bool:
     if any(part in path for part in _LIBRARY_PARTS) or path.endswith(LAUNCHER):
         return False
     first = path.partition("/")[0].removesuffix(".py")
-    known = first in _LIBRARIES or first in landmarks().packages
-    return not known and first not in sys.stdlib_module_names
+    is_library = first in _LIBRARIES or first in landmarks().packages
+    return not is_library and first not in sys.stdlib_module_names
 
 
 def own_lines(
     table: Stacks, strings: Strings, is_own: IsOwn, read: ReadsPlace = place_of
 ) -> tuple[list[Place], Int64]:
     """Return the user's lines in order, and for each stack that of its innermost frame."""
-    found: dict[tuple[str, int], Place] = {}
+    place_of_line: dict[tuple[str, int], Place] = {}
     own_file: dict[str, bool] = {}
     for frame in distinct_ids(table.frame).tolist():
         place = read(strings[frame])
@@ -73,8 +75,8 @@ def own_lines(
         if place.file not in own_file:
             own_file[place.file] = is_own(place.file)
         if own_file[place.file]:
-            found.setdefault((place.file, place.line), place)
-    places = [found[key] for key in sorted(found)]
+            place_of_line.setdefault((place.file, place.line), place)
+    places = [place_of_line[key] for key in sorted(place_of_line)]
     return places, known_lines(table, strings, places, read)
 
 
@@ -100,17 +102,17 @@ def innermost_lines(table: Stacks, line: Int64) -> Int64:
     climbing = np.flatnonzero((line == NO_LINE) & (at > 0))
     while len(climbing):
         at[climbing] = table.parent[at[climbing]]
-        found = line[at[climbing]]
-        line[climbing] = found
-        climbing = climbing[(found == NO_LINE) & (at[climbing] > 0)]
+        innermost = line[at[climbing]]
+        line[climbing] = innermost
+        climbing = climbing[(innermost == NO_LINE) & (at[climbing] > 0)]
     return line
 
 
-def totals_by_line(known: KnownStacks, line: Int64, lines: int, values: Int64) -> Int64:
+def totals_by_line(stacks: KnownStacks, line: Int64, lines: int, values: Int64) -> Int64:
     """Sum a value of slices for every line on their stacks, once for a line that is on it twice."""
-    table = known.table
+    table = stacks.table
     parent = table.parent.astype(np.int64)
-    of_stack = summed(known.rows, values, len(table))
+    of_stack = summed(stacks.rows, values, len(table))
     within = of_stack.copy()  # of each stack and all that continue it
     at = np.flatnonzero(of_stack)
     amount = of_stack[at]
@@ -127,3 +129,49 @@ def totals_by_line(known: KnownStacks, line: Int64, lines: int, values: Int64) -
         at = parent[at]
     rows = rows[~again[rows]]
     return summed(line[rows], within[rows], lines)
+
+
+def generator_of(file: str) -> str:
+    """Return the package that wrote a file to run it, as torch.compile does; empty for others."""
+    path = file.replace("\\", "/")
+    generators = landmarks().generated
+    return next((package for pattern, package in generators if re.search(pattern, path)), "")
+
+
+class OwnCode:
+    """Tells the files of a trace's program from those of libraries."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._libraries = frozenset(trace.info.libraries)
+        self._library_of: dict[str, str] = {}
+
+    def library(self, file: str) -> str:
+        """Return the library that a file belongs to, OWN for the program's own."""
+        if file not in self._library_of:
+            self._library_of[file] = self._find(file)
+        return self._library_of[file]
+
+    def is_own(self, place: Place) -> bool:
+        """Tell whether a frame is in a file of the program."""
+        return self.library(place.file) == OWN
+
+    def _find(self, file: str) -> str:
+        path = file.replace("\\", "/")
+        if generator := generator_of(path):
+            return generator
+        if path.endswith(LAUNCHER):
+            return "stepscope"
+        for folder in ("site-packages/", "dist-packages/"):
+            path = path.rpartition(folder)[2]
+        first = path.partition("/")[0].removesuffix(".py")
+        # A name without a folder is a module of its own: `queue.py` beside the program is not
+        # Python's when the program's folder is where modules are imported from.
+        if first in self._libraries or not is_own_file(file):
+            return first or "?"
+        return OWN
+
+
+@shared
+def own_code(trace: Trace) -> OwnCode:
+    """Return whose code is whose in a trace."""
+    return OwnCode(trace)

@@ -46,5 +46,5 @@ def python_ids(trace: Trace) -> PythonIds:
 
 def module_number(name: str) -> int:
     """Return 2 for ``nn.Module: Linear_2``, the third of its class; NO_NUMBER for other names."""
-    found = _MODULE_CALL.fullmatch(name)
-    return int(found[1]) if found else NO_NUMBER
+    match = _MODULE_CALL.fullmatch(name)
+    return int(match[1]) if match else NO_NUMBER

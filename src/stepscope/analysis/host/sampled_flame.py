@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import captured_nodes, origin_calls
-from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
 from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, FlameGraph, Nodes, merged
 from stepscope.analysis.host.landmarks import Functions, landmarks
 from stepscope.analysis.host.module_calls import forward_rows
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
 from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
+from stepscope.analysis.host.waiting import Doing, doing_of_samples, is_native
 from stepscope.analysis.intervals import Intervals
+from stepscope.analysis.sums import distinct_pairs
 from stepscope.analysis.tree import levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 from stepscope.trace.names import MODULE_PREFIX
@@ -38,8 +38,8 @@ def sampled_flame_graph(trace: Trace, *, steps: Intervals | None = None) -> Flam
     """
     paths = _Paths(trace)
     helper = paths.node(ROOT, NO_PYTHON, SliceKind.OTHER)
-    held = [_sampled(paths, steps, helper), *_launched(paths, steps)]
-    return merged(paths.found(), held, MOST_NODES)
+    amounts = [_sampled(paths, steps, helper), *_launched(paths, steps)]
+    return merged(paths.finished(), amounts, MOST_NODES)
 
 
 def _sampled(paths: _Paths, steps: Intervals | None, helper: int) -> Amounts:
@@ -127,22 +127,22 @@ class _Paths:
         bases = [self._frames(int(s), int(m)) for s, m in zip(stacks, modules, strict=True)]
         base = np.array(bases or [ROOT], np.int64)[which]
         (bases_, operators), which = distinct_pairs(base, operator)
-        found = [
+        new_nodes = [
             self._chain(int(above), self._operators.names(int(path)), SliceKind.OPERATOR)
             for above, path in zip(bases_, operators, strict=True)
         ]
-        return np.array(found or [ROOT], np.int64)[which]
+        return np.array(new_nodes or [ROOT], np.int64)[which]
 
     def below(self, above: Int64, names: UInt32, kinds: NDArray[np.uint8]) -> Int64:
         (parents, texts), which = distinct_pairs(above, names)
         kind = np.zeros(len(parents), np.uint8)
         kind[which] = kinds
         strings = self.trace.strings
-        found = [
+        nodes = [
             self.node(int(parent), strings[int(text)], SliceKind(int(of)))
             for parent, text, of in zip(parents, texts, kind, strict=True)
         ]
-        return np.array(found, np.int64)[which]
+        return np.array(nodes, np.int64)[which]
 
     def node(self, above: int, text: str, kind: int) -> int:
         text = without_address(text)
@@ -156,7 +156,7 @@ class _Paths:
             self._kind.append(kind)
         return node
 
-    def found(self) -> Nodes:
+    def finished(self) -> Nodes:
         return Nodes(
             np.array(self._parent, np.int64),
             np.array(self._code, np.int64),
@@ -166,14 +166,14 @@ class _Paths:
 
     def _frames(self, stack: int, path: int) -> int:
         """Return the node of a stack whose modules are those of a path."""
-        strings, known = self.trace.strings, landmarks()
+        strings, marks = self.trace.strings, landmarks()
         modules = list(self._modules.names(path))
         node = ROOT
         for frame in reversed(self.stacks.table.frames(stack)):
             text = strings[frame]
-            if modules and _is_one_of(text, known.module_leads):
+            if modules and _is_one_of(text, marks.module_leads):
                 continue
-            if modules and _is_one_of(text, known.module_calls):
+            if modules and _is_one_of(text, marks.module_calls):
                 node = self.node(node, modules.pop(0), SliceKind.MODULE)
                 continue
             node = self.node(node, text, NATIVE if is_native(text) else SliceKind.PYTHON)
@@ -214,8 +214,8 @@ class _Chains:
 
     def of(self, slices: Int64) -> Int64:
         """Return the chain of each slice, NO_PATH for none."""
-        found: Int64 = self._path[slices]
-        return found
+        chain: Int64 = self._path[slices]
+        return chain
 
     def names(self, path: int) -> list[str]:
         """Return the names of a chain, the outermost first."""
@@ -229,4 +229,4 @@ class _Chains:
 def _is_one_of(frame: str, functions: Functions) -> bool:
     """Tell whether a frame is one of some functions, wherever their package is installed."""
     file, name = frame.partition("(")[0], frame.rpartition(" ")[2].rpartition(".")[2]
-    return any(file.endswith(each) and name in names for each, names in functions)
+    return any(file.endswith(suffix) and name in names for suffix, names in functions)

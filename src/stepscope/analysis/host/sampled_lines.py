@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.host.doing import Doing, doing_of_samples, operator_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
     IsOwn,
@@ -24,10 +22,15 @@ from stepscope.analysis.host.own_lines import (
     totals_by_line,
 )
 from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
-from stepscope.analysis.host.waiting import waiting_tracks
+from stepscope.analysis.host.waiting import (
+    Doing,
+    doing_of_samples,
+    operator_of_slices,
+    waiting_tracks,
+)
 from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct_pairs, summed
 from stepscope.trace.model import NO_SLICE, Int64, Trace, UInt8, UInt32
 
 
@@ -70,12 +73,12 @@ def sampled_lines(
     """
     if not len(trace.samples):
         return None
-    known = stacks_of_samples(trace)
-    places, line_of_stack = own_lines(known.table, trace.strings, is_own)
+    stacks = stacks_of_samples(trace)
+    places, line_of_stack = own_lines(stacks.table, trace.strings, is_own)
     if not places:
         return None
     weight_ns = sample_weights(trace, within)
-    of_sample = innermost_lines(known.table, line_of_stack)[known.rows]
+    of_sample = innermost_lines(stacks.table, line_of_stack)[stacks.rows]
     doing = doing_of_samples(trace)
     self_by = {
         what: summed(of_sample, np.where(doing == what, weight_ns, 0), len(places))
@@ -84,18 +87,18 @@ def sampled_lines(
     return SampledLines(
         place=tuple(places),
         self_ns=np.sum(list(self_by.values()), axis=0),
-        total_ns=totals_by_line(known, line_of_stack, len(places), weight_ns),
+        total_ns=totals_by_line(stacks, line_of_stack, len(places), weight_ns),
         self_by=self_by,
-        parts=_parts(trace, known, of_sample, doing, weight_ns),
+        parts=_parts(trace, stacks, of_sample, doing, weight_ns),
         of_sample=of_sample,
         elsewhere_ns=int(weight_ns[of_sample == NO_LINE].sum()),
     )
 
 
 def _parts(
-    trace: Trace, known: KnownStacks, of_sample: Int64, doing: UInt8, weight_ns: Int64
+    trace: Trace, stacks: KnownStacks, of_sample: Int64, doing: UInt8, weight_ns: Int64
 ) -> LineParts:
-    name = known.table.frame[known.rows]
+    name = stacks.table.frame[stacks.rows]
     operator = operator_of_slices(trace)[trace.samples.slice]  # NO_SLICE is the last
     in_operator = np.flatnonzero((doing == Doing.OPERATOR) & (operator != NO_SLICE))
     name[in_operator] = trace.slices.name[operator[in_operator]]

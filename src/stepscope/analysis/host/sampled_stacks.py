@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.host.landmarks import Files, Functions
-from stepscope.analysis.host.launcher import launcher_rows
-from stepscope.analysis.host.own_code import OWN, own_code
-from stepscope.analysis.host.own_lines import Place, place_of
+from stepscope.analysis.host.own_lines import OWN, Place, own_code, place_of
+from stepscope.analysis.host.stacks import launcher_rows
 from stepscope.analysis.shared import shared
 from stepscope.trace.model import NO_SLICE, Int64, Trace
 
@@ -53,7 +52,7 @@ def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
     code = own_code(trace)
     around = launcher_rows(trace.stacks, trace.strings)
     place_of_text: dict[int, Place | str] = {}
-    found = {}
+    sampled = {}
     for row in np.unique(trace.samples.stack).tolist():
         frames: list[Place] = []
         callee = ""
@@ -77,8 +76,8 @@ def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
         beyond = tuple(frames[last + 1 :])
         libraries = (code.library(frame.file) for frame in reversed(frames))
         library = next((name for name in libraries if not _is_standard(name)), OWN)
-        found[row] = SampledStack(tuple(frames), own, beyond, callee, library)
-    return found
+        sampled[row] = SampledStack(tuple(frames), own, beyond, callee, library)
+    return sampled
 
 
 def _without_comprehensions(frames: list[Place]) -> tuple[Place, ...]:
@@ -86,14 +85,14 @@ def _without_comprehensions(frames: list[Place]) -> tuple[Place, ...]:
 
     Newer Pythons have no frame for most of them.
     """
-    found: list[Place] = []
+    places: list[Place] = []
     for frame in frames:
         function = _COMPREHENSIONS.sub("", frame.function) or "<module>"
-        is_inner = function != frame.function and found
-        if is_inner and (found[-1].file, found[-1].function) == (frame.file, function):
-            found.pop()
-        found.append(frame._replace(function=function))
-    return tuple(found)
+        is_inner = function != frame.function and places
+        if is_inner and (places[-1].file, places[-1].function) == (frame.file, function):
+            places.pop()
+        places.append(frame._replace(function=function))
+    return tuple(places)
 
 
 def samples_at(trace: Trace, rows: Int64) -> Int64:
@@ -102,7 +101,7 @@ def samples_at(trace: Trace, rows: Int64) -> Int64:
     It is NO_SAMPLE where there is none, and for NO_SLICE.
     """
     samples, slices = trace.samples, trace.slices
-    found = np.full(len(rows), NO_SAMPLE, np.int64)
+    sample_of_row = np.full(len(rows), NO_SAMPLE, np.int64)
     for track in np.unique(samples.track).tolist():
         mine = np.flatnonzero(samples.track == track)
         asked = np.flatnonzero((rows != NO_SLICE) & (slices.track[rows] == track))
@@ -110,8 +109,8 @@ def samples_at(trace: Trace, rows: Int64) -> Int64:
         at = np.searchsorted(samples.time_ns[mine], start_ns, side="right") - 1
         sample = mine[np.maximum(at, 0)]
         covers = (at >= 0) & (start_ns < samples.end_ns[sample])
-        found[asked[covers]] = sample[covers]
-    return found
+        sample_of_row[asked[covers]] = sample[covers]
+    return sample_of_row
 
 
 def last_name(place: Place) -> str:

@@ -1,19 +1,22 @@
-"""The files that a trace speaks of, where they are on this machine."""
+"""The files that a trace names, where they are on this machine, and the statements in them."""
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import site
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stepscope.analysis.host.own_code import OWN, own_code
-from stepscope.analysis.host.own_lines import is_own_file
+from stepscope.analysis.host.own_lines import OWN, Place, is_own_file, own_code
 from stepscope.trace.model import Trace
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 
 _MOST_BYTES = 1_000_000  # of one file: nobody wrote a longer one by hand
 
@@ -28,7 +31,7 @@ class SourceFiles:
         and must not decide which of them are shown to others.
         """
         self._libraries = _library_folders()
-        self._roots = None if roots is None else [Path(os.path.realpath(each)) for each in roots]
+        self._roots = None if roots is None else [Path(os.path.realpath(name)) for name in roots]
         self._code = own_code(trace)
         self._texts: dict[str, str | None] = {}
         # Another machine's trace names no folder: what is imported here may be the same program.
@@ -37,20 +40,20 @@ class SourceFiles:
         self._recorded_ns = info.wall_offset_ns and info.start_ns + info.wall_offset_ns
         self._folders = [
             folder
-            for folder in dict.fromkeys(Path(each).absolute() for each in folders)
+            for folder in dict.fromkeys(Path(name).absolute() for name in folders)
             if not _is_below(folder, self._libraries)
         ]
 
     def is_own(self, file: str) -> bool:
         """Tell whether a file is the user's: by where it lies, or, if it is not here, its name."""
-        found = self.path(file)
-        if found is not None:
-            return not _is_below(found, self._libraries) and is_own_file(str(found))
-        return self._code.library(file) == OWN and _found_in(self._libraries, file) is None
+        path = self.path(file)
+        if path is not None:
+            return not _is_below(path, self._libraries) and is_own_file(str(path))
+        return self._code.library(file) == OWN and _file_in(self._libraries, file) is None
 
     def path(self, file: str) -> Path | None:
         """Return where a file is, None where it is not here."""
-        return _found_in(self._folders, file)
+        return _file_in(self._folders, file)
 
     def is_newer(self, file: str) -> bool:
         path = self.path(file)
@@ -98,7 +101,7 @@ def program_folders(raw: Mapping[str, Any] | None = None) -> list[Path]:
         raw = {"cwd": str(Path.cwd()), "main_file": main_file, "path": sys.path}
     current = Path(str(raw.get("cwd") or "/"))
     main, path = raw.get("main_file"), raw.get("path")
-    folders = [current / each for each in path if isinstance(each, str)] if path else []
+    folders = [current / entry for entry in path if isinstance(entry, str)] if path else []
     folders += [current, *([current / Path(main).parent] if isinstance(main, str) and main else [])]
     libraries = _library_folders()
     return [folder for folder in dict.fromkeys(folders) if not _is_below(folder, libraries)]
@@ -118,7 +121,7 @@ def _is_below(path: Path, folders: Iterable[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
-def _found_in(folders: Iterable[Path], file: str) -> Path | None:
+def _file_in(folders: Iterable[Path], file: str) -> Path | None:
     """Return the first such file of Python code."""
     if not file.endswith(".py") or "\0" in file:
         return None
@@ -127,3 +130,74 @@ def _found_in(folders: Iterable[Path], file: str) -> Path | None:
         return next((path for path in paths if path.is_file()), None)
     except OSError:  # a name that no file can have
         return None
+
+
+def statement_at(files: SourceFiles, place: Place) -> tuple[Function | None, ast.stmt | None]:
+    """Return the innermost function and simple statement at a line; None where there is no text."""
+    function: Function | None = None
+    statement: ast.stmt | None = None
+    for node in _statements_around(files, place):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            function = node
+        elif not hasattr(node, "body"):
+            statement = node
+    return function, statement
+
+
+def called_methods(files: SourceFiles, place: Place) -> frozenset[str]:
+    """Return the names of the methods that the statement at a line calls."""
+    statement = statement_at(files, place)[1]
+    if statement is None:
+        return frozenset()
+    return frozenset(
+        node.func.attr
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    )
+
+
+def imported_module(files: SourceFiles, place: Place, name: str) -> str | None:
+    """Return the module that a name stands for in a frame's file; None if it is not imported."""
+    text = None if files.is_newer(place.file) else files.text(place.file)
+    return _imports(text).get(name) if text is not None else None
+
+
+@lru_cache(maxsize=64)
+def _imports(text: str) -> dict[str, str]:
+    """Return the names that a program's text imports, and the module behind each."""
+    modules: dict[str, str] = {}
+    tree = _parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Import):
+            modules |= {
+                alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names
+            }
+        elif isinstance(node, ast.ImportFrom):
+            modules |= {alias.asname or alias.name: node.module or "." for alias in node.names}
+    return modules
+
+
+def _statements_around(files: SourceFiles, place: Place) -> list[ast.stmt | ast.Module]:
+    """Return the module and the statements that cover a line, the outermost first."""
+    text = None if files.is_newer(place.file) else files.text(place.file)
+    tree = _parsed(text) if text is not None else None
+    if tree is None:
+        return []
+    around = (
+        node
+        for node in ast.walk(tree)  # outer nodes come first
+        if isinstance(node, ast.stmt) and _covers(node, place.line)
+    )
+    return [tree, *around]
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _covers(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)

@@ -16,8 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stepscope.analysis.device.launches import captured_nodes, launches
-from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.host.doing import Doing, doing_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
     IsOwn,
@@ -30,9 +28,9 @@ from stepscope.analysis.host.own_lines import (
     totals_by_line,
 )
 from stepscope.analysis.host.stacks import KnownStacks, stack_of_slices
-from stepscope.analysis.host.waiting import waiting_tracks
+from stepscope.analysis.host.waiting import Doing, doing_of_slices, waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import distinct_pairs, summed
 from stepscope.analysis.tree import call_tree, distinct_ids
 from stepscope.trace.model import (
     NO_PARENT,
@@ -85,22 +83,22 @@ class SourceLines:
 
 def source_lines(trace: Trace, is_own: IsOwn = is_own_file) -> SourceLines | None:
     """Return what the user's lines cost; None where the trace has no such line."""
-    known = _with_own_calls(trace, stack_of_slices(trace))
-    if known is None:
+    stacks = _with_own_calls(trace, stack_of_slices(trace))
+    if stacks is None:
         return None
     read = _reader(trace)
-    places, line_of_stack = own_lines(known.table, trace.strings, is_own, read)
+    places, line_of_stack = own_lines(stacks.table, trace.strings, is_own, read)
     if not places:
         return None
     costs = _costs(trace)
-    nearest = innermost_lines(known.table, line_of_stack)
-    of_slice = nearest[known.rows]
+    nearest = innermost_lines(stacks.table, line_of_stack)
+    of_slice = nearest[stacks.rows]
 
     def own(values: Int64) -> Int64:
         return summed(of_slice, values, len(places))
 
     def total(values: Int64) -> Int64:
-        return totals_by_line(known, line_of_stack, len(places), values)
+        return totals_by_line(stacks, line_of_stack, len(places), values)
 
     doing = doing_of_slices(trace)
     total_ns = total(costs.self_ns)
@@ -117,7 +115,7 @@ def source_lines(trace: Trace, is_own: IsOwn = is_own_file) -> SourceLines | Non
         cpu_bytes=own(costs.cpu_bytes),
         device_bytes=own(costs.device_bytes),
         total_bytes=total(costs.cpu_bytes + costs.device_bytes),
-        calls=own(_is_call(trace, line_of_stack[known.rows] == of_slice)),
+        calls=own(_is_call(trace, line_of_stack[stacks.rows] == of_slice)),
         operators=_operators(trace, of_slice, costs),
         of_slice=of_slice,
         elsewhere_ns=int(costs.self_ns[of_slice == NO_LINE].sum()),
@@ -146,10 +144,10 @@ def _costs(trace: Trace) -> _Costs:
         host[work] = np.where(host[work] == NO_SLICE, rows[launched.host], host[work])
     work = np.flatnonzero(host != NO_SLICE)
     device_ns = summed(host[work], slices.duration_ns[work], len(slices))
-    known = with_memory(trace)
-    memory = known.memory
+    filled = with_memory(trace)
+    memory = filled.memory
     asked = (memory.size > 0) & (memory.slice != NO_SLICE)
-    is_cpu = np.isin(memory.device, list(known.strings.ids_of([CPU]).values()))
+    is_cpu = np.isin(memory.device, list(filled.strings.ids_of([CPU]).values()))
 
     def allocated(wanted: Bool) -> Int64:
         return summed(memory.slice[wanted], memory.size[wanted], len(slices))
@@ -174,26 +172,26 @@ def _reader(trace: Trace) -> Callable[[str], Place | None]:
     return read
 
 
-def _with_own_calls(trace: Trace, known: KnownStacks | None) -> KnownStacks | None:
+def _with_own_calls(trace: Trace, stacks: KnownStacks | None) -> KnownStacks | None:
     """Put a Python call's own frame on its stack: its own time is that of its own lines."""
     calls = np.flatnonzero(trace.slices.kind == SliceKind.PYTHON)
-    if known is None or not len(calls):
-        return known
-    (callers, names), which = distinct_pairs(known.rows[calls], trace.slices.name[calls])
-    rows = known.rows.copy()
-    rows[calls] = len(known.table) + which
-    return KnownStacks(known.table.extended(callers, names), rows)
+    if stacks is None or not len(calls):
+        return stacks
+    (callers, names), which = distinct_pairs(stacks.rows[calls], trace.slices.name[calls])
+    rows = stacks.rows.copy()
+    rows[calls] = len(stacks.table) + which
+    return KnownStacks(stacks.table.extended(callers, names), rows)
 
 
 def _totals_by_calls(
     trace: Trace, places: list[Place], read: Callable[[str], Place | None], values: Int64
 ) -> Int64:
     """Sum by the stacks of calls: only those have the lines where functions begin."""
-    known = _with_own_calls(trace, stack_of_slices(trace, by_calls=True))
-    if known is None:
+    stacks = _with_own_calls(trace, stack_of_slices(trace, by_calls=True))
+    if stacks is None:
         return np.zeros(len(places), np.int64)
-    line = known_lines(known.table, trace.strings, places, read)
-    return totals_by_line(known, line, len(places), values)
+    line = known_lines(stacks.table, trace.strings, places, read)
+    return totals_by_line(stacks, line, len(places), values)
 
 
 def _is_call(trace: Trace, on_own_frame: Bool) -> Int64:

@@ -1,4 +1,4 @@
-"""The Python frames in which every slice started.
+"""The Python frames in which every slice started, without those of whatever launched the program.
 
 Our own recordings contain them. In traces of torch.profiler they are the ``python_function`` slices
 that run when another slice starts. A backward function, with all inside it, runs on a thread of the
@@ -15,7 +15,6 @@ from stepscope import _native
 from stepscope.analysis.device.launches import Launches, captured_nodes, launches
 from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
@@ -33,6 +32,9 @@ from stepscope.trace.model import (
     UInt32,
 )
 from stepscope.trace.strings import Strings
+
+_OWN = ("stepscope/cli/", "stepscope/__main__.py")
+_RUNPY = ("<frozen runpy>", "runpy.py")
 
 _NONE = -1
 
@@ -60,49 +62,49 @@ def stack_of_slices(trace: Trace, *, by_calls: bool = False) -> KnownStacks | No
     """
     slices, table = trace.slices, trace.stacks
     rows: UInt32 = slices.stack
-    told = len(table) > 1 and bool(rows.any())
-    if told:
+    has_stacks = len(table) > 1 and bool(rows.any())
+    if has_stacks:
         rows = _inherited(slices, rows)
     if (slices.kind == SliceKind.PYTHON).any():
         table, around = _running_frames(trace)
         first, second = (around, rows) if by_calls else (rows, around)
         rows = np.where(first == NO_STACK, second, first)
-    elif not told:
+    elif not has_stacks:
         return None
     return _without_unseen(table, _of_forward(trace, rows), trace.strings)
 
 
 def stack_of_events(tree: CallTree, *, by_calls: bool = False) -> KnownStacks | None:
     """Return the stack of every event; device work has that of whoever launched it."""
-    known = stack_of_slices(tree.trace, by_calls=by_calls)
-    if known is None:
+    stacks = stack_of_slices(tree.trace, by_calls=by_calls)
+    if stacks is None:
         return None
-    rows = tree.of(known.rows)
+    rows = tree.of(stacks.rows)
     device = launches(tree)
     if device is not None:
         rows = rows.copy()
-        rows[device.work] = _stacks_of_work(tree, known, device)
-    return KnownStacks(known.table, rows)
+        rows[device.work] = _stacks_of_work(tree, stacks, device)
+    return KnownStacks(stacks.table, rows)
 
 
-def _stacks_of_work(tree: CallTree, known: KnownStacks, device: Launches) -> UInt32:
+def _stacks_of_work(tree: CallTree, stacks: KnownStacks, device: Launches) -> UInt32:
     """Return the stacks of whoever launched some work, or put it into the graph that was."""
     work = device.work if tree.rows is None else tree.rows[device.work]
     node = captured_nodes(tree.trace)[work]
-    launched = tree.of(known.rows)[device.host]
-    return np.where(node == NO_SLICE, launched, known.rows[node])
+    launched = tree.of(stacks.rows)[device.host]
+    return np.where(node == NO_SLICE, launched, stacks.rows[node])
 
 
 def stack_labels(
-    known: KnownStacks | None, events: int, strings: Strings, limit: int | None = None
+    stacks: KnownStacks | None, events: int, strings: Strings, limit: int | None = None
 ) -> Labels[tuple[str, ...]]:
     """Return the innermost ``limit`` frames of every event, by default all."""
-    if known is None:
+    if stacks is None:
         return Labels(np.zeros(events, np.uint32), ((),))
-    present = distinct_ids(known.rows)
+    present = distinct_ids(stacks.rows)
     code_of: dict[tuple[str, ...], int] = {}
-    table = np.zeros(len(known.table), np.uint32)
-    parent, frame = known.table.parent.tolist(), known.table.frame.tolist()
+    table = np.zeros(len(stacks.table), np.uint32)
+    parent, frame = stacks.table.parent.tolist(), stacks.table.frame.tolist()
     names = {i: strings[i] for i in set(frame)}
     for row in present.tolist():
         frames: list[str] = []
@@ -111,7 +113,7 @@ def stack_labels(
             frames.append(names[frame[at]])
             at = parent[at]
         table[row] = code_of.setdefault(tuple(frames), len(code_of))
-    return Labels(table.take(known.rows), tuple(code_of))
+    return Labels(table.take(stacks.rows), tuple(code_of))
 
 
 def _inherited(slices: Slices, rows: UInt32) -> UInt32:
@@ -152,12 +154,12 @@ def _frame_around(slices: Slices, is_python: Bool) -> Int32:
     order = _native.slice_order(slices.start_ns, duration_ns)
     if order is None:
         order = np.arange(len(slices), dtype=np.uint32)
-    found, *_ = _native.nest(
+    frame_rows, *_ = _native.nest(
         slices.start_ns[order], duration_ns[order], slices.track[order], slices.flags[order], None
     )
-    around = np.empty_like(found)
-    outer = order.astype(np.int32).take(found, mode="clip")
-    around[order] = np.where(found == NO_PARENT, NO_PARENT, outer)
+    around = np.empty_like(frame_rows)
+    outer = order.astype(np.int32).take(frame_rows, mode="clip")
+    around[order] = np.where(frame_rows == NO_PARENT, NO_PARENT, outer)
     return around
 
 
@@ -201,3 +203,37 @@ def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStack
         climbing = climbing[hidden[seen[climbing]]]
     frame = np.where(hidden, np.uint32(0), table.frame)  # nobody is to find it by its row
     return KnownStacks(Stacks(seen[table.parent], frame), seen[rows])
+
+
+def launcher_rows(table: Stacks, strings: Strings) -> Bool:
+    """Tell which rows of the stacks are frames around the program: ours, and those of ``runpy``.
+
+    With our own ones go all that called them: the script in a virtual environment's ``bin``.
+    """
+    ours = _in_files(table, strings, _OWN)
+    runpy = _in_files(table, strings, _RUNPY)
+    marked = np.zeros(len(table), np.bool_)
+    if not ours.any() and not runpy.any():
+        return marked
+    marked[0] = True  # what runpy runs at the outermost place, it runs for the launcher
+    parent = table.parent.tolist()
+    for row in np.flatnonzero(ours | runpy).tolist():  # callers stand above
+        marked[row] = bool(ours[row]) or bool(marked[parent[row]])
+    above = np.unique(table.parent[np.flatnonzero(ours)])
+    while len(above := above[above > 0]):
+        marked[above] = True
+        above = np.unique(table.parent[above])
+    marked[0] = False
+    return marked
+
+
+def _in_files(table: Stacks, strings: Strings, files: tuple[str, ...]) -> Bool:
+    def wanted(frame: str) -> bool:
+        file = frame.partition("(")[0]
+        return any(
+            file.startswith(wanted_file) or f"/{wanted_file}" in file for wanted_file in files
+        )
+
+    is_wanted = np.isin(table.frame, ids_where(table.frame[1:], strings, wanted))
+    is_wanted[0] = False
+    return is_wanted

@@ -97,8 +97,8 @@ def _spans_all(trace: Trace) -> Bool:
     """Return the range that `stepscope run` has around the whole program."""
     slices, info = trace.slices, trace.info
     whole_ns = max(info.end_ns - info.start_ns, 1)
-    found: Bool = (slices.depth == 0) & (slices.kind == SliceKind.RANGE)
-    return found & (slices.duration_ns > _WHOLE * whole_ns)
+    spans_all: Bool = (slices.depth == 0) & (slices.kind == SliceKind.RANGE)
+    return spans_all & (slices.duration_ns > _WHOLE * whole_ns)
 
 
 def _of_steps(trace: Trace) -> Bool:
@@ -108,30 +108,30 @@ def _of_steps(trace: Trace) -> Bool:
     processes = {trace.tracks[track].pid for track in tracks}
     backward = np.unique(slices.track[host_parts(trace) == Part.BACKWARD]).tolist()
     tracks |= {track for track in backward if trace.tracks[track].pid in processes}
-    found: Bool = np.isin(slices.track, list(tracks))
-    return found
+    is_of_steps: Bool = np.isin(slices.track, list(tracks))
+    return is_of_steps
 
 
 def _inside_same_name(trace: Trace, wanted: Bool) -> Bool:
     """Return which slices lie in a wanted one of their own name."""
     slices = trace.slices
-    found = _native.inside_same(slices.parent, slices.name, wanted.view(np.uint8))
-    return found.view(np.bool_)
+    is_inside = _native.inside_same(slices.parent, slices.name, wanted.view(np.uint8))
+    return is_inside.view(np.bool_)
 
 
 def _launched_ns(trace: Trace) -> Int64:
     slices = trace.slices
-    found = np.zeros(len(slices), np.int64)
+    launched_ns = np.zeros(len(slices), np.int64)
     if not slices.on_device.any():
-        return found
+        return launched_ns
     tree = call_tree(trace)
     launched = launches(tree)
     if launched is not None:
         rows = np.arange(len(tree)) if tree.rows is None else tree.rows
         amount = slices.duration_ns[rows[launched.work]]
-        found = summed(rows[launched.host], amount, len(slices))
+        launched_ns = summed(rows[launched.host], amount, len(slices))
         # A runtime call's is its operator's, too.
         is_call = slices.kind == SliceKind.RUNTIME
         handed = np.where(is_call, slices.parent, NO_PARENT)
-        found = with_children(handed.astype(np.int32), found)
-    return found
+        launched_ns = with_children(handed.astype(np.int32), launched_ns)
+    return launched_ns

@@ -1,4 +1,4 @@
-"""Which functions of Python only wait, told by their names, and which threads do nothing else.
+"""What threads do: run Python, native code or an operator, or wait; and which do nothing but wait.
 
 A sampled thread says itself whether it ran (``Samples.state``). Of recorded calls only the names
 are known: those of the standard library under which a thread waits for another thread, for time to
@@ -9,12 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import IntEnum
 from functools import lru_cache
 
 import numpy as np
 
-from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import NO_STACK, Bool, SliceFlags, ThreadState, Trace
+from stepscope.analysis.tree import distinct_ids, levels
+from stepscope.trace.model import (
+    NO_SLICE,
+    NO_STACK,
+    Bool,
+    Int64,
+    SliceFlags,
+    SliceKind,
+    ThreadState,
+    Trace,
+    UInt8,
+)
 
 WAITING_STATES = (ThreadState.GIL, ThreadState.BLOCKED)
 
@@ -45,9 +56,9 @@ _BUILT_IN = re.compile(
 @lru_cache(maxsize=100_000)
 def is_waiting(text: str) -> bool:
     """Tell whether a function only waits: ``threading.py(324): Condition.wait``."""
-    found = _PLACE.fullmatch(text)
-    if found:
-        return found[2] in _FUNCTIONS.get(found[1], ())
+    match = _PLACE.fullmatch(text)
+    if match:
+        return match[2] in _FUNCTIONS.get(match[1], ())
     return _BUILT_IN.fullmatch(text) is not None
 
 
@@ -96,3 +107,74 @@ def _waiting_names(trace: Trace) -> Bool:
     for name in distinct_ids(trace.slices.name).tolist():
         table[name] = is_waiting(trace.strings[name])
     return table
+
+
+class Doing(IntEnum):
+    """What a thread does at a moment."""
+
+    PYTHON = 0
+    NATIVE = 1  # functions written in C that are no operators: NumPy, PIL, a parser
+    OPERATOR = 2
+    WAITING = 3  # for the GIL, a lock, a file, the clock ...
+
+
+def doing_of_samples(trace: Trace) -> UInt8:
+    """Return what each sampled thread was doing.
+
+    An operator whose thread is blocked waits for its own helpers (OpenMP's, a device): that is the
+    operator's time. A thread that could run, but has no core, is at what its innermost frame is.
+    """
+    samples = trace.samples
+    doing = np.full(len(samples), Doing.PYTHON, np.uint8)
+    doing[(samples.state == ThreadState.NATIVE) | _in_native_code(trace)] = Doing.NATIVE
+    doing[np.isin(samples.state, WAITING_STATES)] = Doing.WAITING
+    runs_python = (samples.state == ThreadState.PYTHON) | (samples.state == ThreadState.GIL)
+    in_operator = operator_of_slices(trace)[samples.slice] != NO_SLICE
+    doing[in_operator & ~runs_python] = Doing.OPERATOR
+    return doing
+
+
+def _in_native_code(trace: Trace) -> Bool:
+    """Tell whose innermost frame is that of a function written in C."""
+    frame = trace.stacks.frame[trace.samples.stack]
+    native = np.zeros(len(trace.strings) + 1, np.bool_)
+    for text in np.unique(frame).tolist():
+        native[text] = is_native(trace.strings[text])
+    return native[frame]
+
+
+def doing_of_slices(trace: Trace) -> UInt8:
+    """Return what the thread of each slice does in the slice's own time, told by its name."""
+    slices, strings = trace.slices, trace.strings
+    doing = np.full(len(slices), Doing.PYTHON, np.uint8)
+    native = np.zeros(len(strings) + 1, np.bool_)
+    waits = native.copy()
+    for name in distinct_ids(slices.name).tolist():
+        text = strings[name]
+        native[name] = is_native(text)
+        waits[name] = is_waiting(text)
+    is_python = slices.kind == SliceKind.PYTHON
+    doing[is_python & native[slices.name]] = Doing.NATIVE
+    doing[np.isin(slices.kind, (SliceKind.OPERATOR, SliceKind.RUNTIME))] = Doing.OPERATOR
+    doing[waits[slices.name]] = Doing.WAITING
+    return doing
+
+
+def is_native(frame: str) -> bool:
+    """Tell whether a frame is that of a function written in C."""
+    return frame.startswith(("<built-in ", "<native "))
+
+
+def operator_of_slices(trace: Trace) -> Int64:
+    """Return the innermost operator that each slice is or runs in with no Python in between.
+
+    NO_SLICE where there is none, and in one more row at the end, which stands for no slice.
+    """
+    slices = trace.slices
+    operator = np.full(len(slices) + 1, NO_SLICE, np.int64)
+    is_operator = slices.kind == SliceKind.OPERATOR
+    passes = ~np.isin(slices.kind, (SliceKind.PYTHON, SliceKind.MODULE))
+    for level in levels(slices.depth):
+        around = np.where(passes[level], operator[slices.parent[level]], NO_SLICE)
+        operator[level] = np.where(is_operator[level], level, around)
+    return operator

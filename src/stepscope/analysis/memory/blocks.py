@@ -1,4 +1,11 @@
-"""Memory blocks and their lifetimes, from the allocator's events."""
+"""Memory blocks and their lifetimes, from the allocator's events, and how much was in use when.
+
+This is the one definition of memory in use, for every screen. Where the allocator writes its total
+beside its events, as torch's do for devices, that total counts: it has what was there before the
+recording, and what no event tells of. Else, and for an allocator of host memory that counts from
+the start of the recording only, the blocks that are known to live are summed up. What the allocator
+counts beyond the known blocks becomes blocks without an address, so that all sums agree.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +14,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.memory.usage import rows_of_device
+from stepscope.analysis.memory.usage import CPU, rows_of_device
+from stepscope.analysis.sums import distinct_pairs
 from stepscope.analysis.table import Table
 from stepscope.trace.model import Int64, Owners, Trace, UInt8
 
@@ -36,8 +43,8 @@ def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
     recording, is a block that was always there.
     """
     seen = _seen(trace, device)
-    told = _statements(trace, device)
-    return joined_blocks([seen, _only_told(seen, told)]), told
+    statements = _statements(trace, device)
+    return joined_blocks([seen, _only_stated(seen, statements)]), statements
 
 
 def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
@@ -50,12 +57,12 @@ def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
     # Blocks stand in this very order, so the last one before a question is the highest so far.
     last = np.maximum.accumulate(np.where(order < count, order, NO_BLOCK))
     questions = order >= count
-    found = np.full(len(address), NO_BLOCK, np.int64)
-    found[order[questions] - count] = last[questions]
+    block = np.full(len(address), NO_BLOCK, np.int64)
+    block[order[questions] - count] = last[questions]
     if count:
-        lives = (blocks.address[found] == address) & (time_ns <= blocks.end_ns[found])
-        found[~lives] = NO_BLOCK
-    return found
+        lives = (blocks.address[block] == address) & (time_ns <= blocks.end_ns[block])
+        block[~lives] = NO_BLOCK
+    return block
 
 
 def _seen(trace: Trace, device: str) -> Blocks:
@@ -112,13 +119,13 @@ def _statements(trace: Trace, device: str) -> Owners:
     return owners.take(owners.device == name)
 
 
-def _only_told(seen: Blocks, told: Owners) -> Blocks:
+def _only_stated(seen: Blocks, statements: Owners) -> Blocks:
     """Return the blocks that are known only from what the program stated."""
     unmet = np.flatnonzero(
-        (block_at(seen, told.address, told.time_ns) == NO_BLOCK) & (told.size > 0)
+        (block_at(seen, statements.address, statements.time_ns) == NO_BLOCK) & (statements.size > 0)
     )
-    address, first = np.unique(told.address[unmet], return_index=True)
-    size, time_ns = told.size[unmet][first], told.time_ns[unmet][first]
+    address, first = np.unique(statements.address[unmet], return_index=True)
+    size, time_ns = statements.size[unmet][first], statements.time_ns[unmet][first]
     at = np.searchsorted(seen.address, address)
     reused = at < len(seen)
     reused[reused] = seen.address[at[reused]] == address[reused]
@@ -137,10 +144,97 @@ def joined_blocks(parts: Sequence[Blocks]) -> Blocks:
     return Blocks(**columns).take(np.lexsort((columns["start_ns"], columns["address"])))
 
 
-def told_of_blocks(blocks: Blocks, told: Owners, rank: UInt8) -> UInt8:
+def lowest_stated_ranks(blocks: Blocks, statements: Owners, rank: UInt8) -> UInt8:
     """Return the lowest rank that was stated of each block; ``rank`` is by statement, 255 none."""
     lowest = np.full(len(blocks), 255, np.uint8)
-    found = block_at(blocks, told.address, told.time_ns)
-    met = found != NO_BLOCK
-    np.minimum.at(lowest, found[met], rank[met])
+    block = block_at(blocks, statements.address, statements.time_ns)
+    met = block != NO_BLOCK
+    np.minimum.at(lowest, block[met], rank[met])
     return lowest
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The bytes in use after each change; the first row is what there was before all of them."""
+
+    time_ns: Int64  # ascending
+    bytes: Int64
+    by_allocator: bool  # whether the allocator said so; else the sum of the blocks that are known
+
+    @property
+    def peak_row(self) -> int:
+        """Return the row at which most was in use."""
+        return int(np.argmax(self.bytes)) if len(self.bytes) else 0
+
+
+def totals_of(trace: Trace, device: str, blocks: Blocks) -> Totals:
+    """Return the totals of a device, of which the blocks are known."""
+    by_blocks = _summed(trace, blocks)
+    by_allocator = _allocator_totals(trace, device)
+    if by_allocator is None:
+        return by_blocks
+    at = np.searchsorted(by_blocks.time_ns, by_allocator.time_ns, side="right") - 1
+    last = np.append(
+        by_allocator.time_ns[1:] != by_allocator.time_ns[:-1], True
+    )  # of those at one moment
+    is_more = by_blocks.bytes[np.maximum(at, 0)] > by_allocator.bytes
+    if device.partition(":")[0] == CPU and (is_more & last & (at >= 0))[1:].any():
+        return by_blocks
+    return by_allocator
+
+
+def beside(totals: Totals, blocks: Blocks) -> Blocks:
+    """Return what is in use beyond the blocks, as blocks of which only size and time are known."""
+    if not totals.by_allocator:
+        return _unknown(*np.zeros((3, 0), np.int64))
+    changes, sums = _levels(blocks)
+    last = np.append(totals.time_ns[1:] != totals.time_ns[:-1], True)
+    time_ns = totals.time_ns[last]
+    time_ns[0] = ALWAYS
+    in_blocks = np.append(0, sums)[np.searchsorted(changes, time_ns, side="right")]
+    more = np.maximum(totals.bytes[last] - in_blocks, 0)
+    always = int(more.min())
+    starts = np.flatnonzero(np.append(True, more[1:] != more[:-1]))
+    ends_ns = np.append(time_ns[starts[1:]], NEVER)
+    above = more[starts] - always
+    is_more = above > 0
+    size, start_ns, end_ns = above[is_more], time_ns[starts][is_more], ends_ns[is_more]
+    if always:
+        size = np.append(size, always)
+        start_ns, end_ns = np.append(start_ns, ALWAYS), np.append(end_ns, NEVER)
+    return _unknown(size, start_ns, end_ns)
+
+
+def _unknown(size: Int64, start_ns: Int64, end_ns: Int64) -> Blocks:
+    nothing = np.zeros(len(size), np.int64)
+    return Blocks(nothing, size, start_ns, end_ns, nothing + NO_ROW)
+
+
+def _allocator_totals(trace: Trace, device: str) -> Totals | None:
+    """Return the allocator's own totals, None where it does not tell them."""
+    memory, rows = trace.memory, rows_of_device(trace, device)
+    if not memory.allocated[rows].any():
+        return None
+    total, time_ns = memory.allocated[rows], memory.time_ns[rows]
+    before = max(int(total[0] - memory.size[rows[0]]), 0)
+    return Totals(np.append(time_ns[0] - 1, time_ns), np.append(before, total), by_allocator=True)
+
+
+def _summed(trace: Trace, blocks: Blocks) -> Totals:
+    time_ns, sums = _levels(blocks)
+    was_there = time_ns == ALWAYS
+    before = int(sums[was_there][0]) if was_there.any() else 0
+    time_ns, sums = time_ns[~was_there], sums[~was_there]
+    before_ns = int(time_ns[0]) - 1 if len(time_ns) else trace.info.start_ns
+    return Totals(np.append(before_ns, time_ns), np.append(before, sums), by_allocator=False)
+
+
+def _levels(blocks: Blocks) -> tuple[Int64, Int64]:
+    """Return the times at which blocks came or went, and the bytes that they held after each."""
+    freed = blocks.end_ns != NEVER
+    times = np.concatenate([blocks.start_ns, blocks.end_ns[freed]])
+    change = np.concatenate([blocks.size, -blocks.size[freed]])
+    order = np.argsort(times, kind="stable")
+    times, sums = times[order], np.cumsum(change[order])
+    last = np.append(times[1:] != times[:-1], True)[: len(times)]
+    return times[last], sums[last]

@@ -33,15 +33,15 @@ def with_memory(tree: CallTree) -> CallTree:
     trace = tree.trace
     if not len(trace.memory) and _BYTES_OF_INSTANT not in trace.marks.args.integers:
         return tree
-    known = memory_of_slices(trace, without=())
-    if not len(known.events):
+    of_slices = memory_of_slices(trace, without=())
+    if not len(of_slices.events):
         return tree
-    holder = tree.events_around(known.events.slice)
-    cpu_bytes = np.where(known.on_cpu, known.events.size, 0)
-    device_bytes = known.events.size - cpu_bytes
-    left = np.flatnonzero(holder == NO_PARENT)
-    if len(left):
-        tree, holder = _with_events(tree, holder, left, known.events)
+    holder = tree.events_around(of_slices.events.slice)
+    cpu_bytes = np.where(of_slices.on_cpu, of_slices.events.size, 0)
+    device_bytes = of_slices.events.size - cpu_bytes
+    without_event = np.flatnonzero(holder == NO_PARENT)
+    if len(without_event):
+        tree, holder = _with_events(tree, holder, without_event, of_slices.events)
     own_cpu, own_device = (summed(holder, size, len(tree)) for size in (cpu_bytes, device_bytes))
     memory = EventMemory(
         cpu=with_children(tree.parent, own_cpu),
@@ -53,11 +53,11 @@ def with_memory(tree: CallTree) -> CallTree:
 
 
 def _with_events(
-    tree: CallTree, holder: Int32, left: Int64, memory: Memory
+    tree: CallTree, holder: Int32, without_event: Int64, memory: Memory
 ) -> tuple[CallTree, Int32]:
-    """Insert an event for each of the ``left`` rows, and let them hold their bytes."""
-    old, added = len(tree), len(left)
-    at = np.searchsorted(tree.start_ns, memory.time_ns[left], side="right")
+    """Insert an event for each of the ``without_event`` rows, and let them hold their bytes."""
+    old, added = len(tree), len(without_event)
+    at = np.searchsorted(tree.start_ns, memory.time_ns[without_event], side="right")
     moved = np.arange(old, dtype=np.int32)
     moved += np.searchsorted(at, moved, side="right").astype(np.int32)
 
@@ -67,26 +67,26 @@ def _with_events(
     rows = np.arange(old, dtype=np.uint32) if tree.rows is None else tree.rows
     first_row = len(tree.trace.slices)
     extended = CallTree(
-        trace=_with_slices(tree.trace, memory, left),
+        trace=_with_slices(tree.trace, memory, without_event),
         rows=np.insert(rows, at, np.arange(first_row, first_row + added, dtype=np.uint32)),
         parent=np.insert(renumbered(tree.parent), at, NO_PARENT),
-        start_ns=np.insert(tree.start_ns, at, memory.time_ns[left]),
+        start_ns=np.insert(tree.start_ns, at, memory.time_ns[without_event]),
         self_ns=np.insert(tree.self_ns, at, 0),
         is_device=None if tree.is_device is None else np.insert(tree.is_device, at, False),
     )
     holder = renumbered(holder) if old else holder.copy()
-    holder[left] = at + np.arange(added)
+    holder[without_event] = at + np.arange(added)
     return extended, holder
 
 
-def _with_slices(trace: Trace, memory: Memory, left: Int64) -> Trace:
+def _with_slices(trace: Trace, memory: Memory, without_event: Int64) -> Trace:
     """Append the slices of those events. They stand behind all others, so that rows stay valid."""
     strings, (category, name) = _with_texts(trace.strings, _MEMORY_CATEGORY, MEMORY_NAME)
     added = Slices.of(
-        name=np.full(len(left), name, np.uint32),
-        category=np.full(len(left), category, np.uint32),
-        start_ns=memory.time_ns[left],
-        track=memory.track[left],
+        name=np.full(len(without_event), name, np.uint32),
+        category=np.full(len(without_event), category, np.uint32),
+        start_ns=memory.time_ns[without_event],
+        track=memory.track[without_event],
     )
     return replace(trace, slices=Slices.concat([trace.slices, added]), strings=strings)
 

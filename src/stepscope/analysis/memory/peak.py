@@ -103,7 +103,8 @@ class PeakMemory:
             "unused_bytes": self.unused,
             "categories": dict(self.categories),
             "savings": [
-                {"id": each.id, "bytes": each.bytes, "text": each.text} for each in self.savings
+                {"id": saving.id, "bytes": saving.bytes, "text": saving.text}
+                for saving in self.savings
             ],
             "unknown": list(self.unknown),
         }
@@ -123,9 +124,9 @@ def peaks_of_memory(trace: Trace) -> Iterator[PeakMemory]:
     """Yield what holds the peak of every device whose memory was recorded."""
     trace = with_memory(trace)
     for device in devices(trace):
-        found = peak_memory(trace, device)
-        if found is not None:
-            yield found
+        peak = peak_memory(trace, device)
+        if peak is not None:
+            yield peak
 
 
 def _of_timeline(timeline: MemoryTimeline) -> PeakMemory:
@@ -134,28 +135,32 @@ def _of_timeline(timeline: MemoryTimeline) -> PeakMemory:
     sites = sites_of(timeline.trace, timeline.slice[live], timeline.stack[live])
     sums = np.zeros(len(Category), np.int64)
     np.add.at(sums, timeline.category[live], blocks.size[live])
-    by_bytes = sorted(((int(sums[each]), each) for each in Category), reverse=True)
+    by_bytes = sorted(((int(sums[category]), category) for category in Category), reverse=True)
     reserved, most = _reserved(timeline, peak.time_ns)
     if most < peak.bytes:  # it does not count all that it hands out, as Paddle's for the CPU
         reserved = most = 0
-    found = PeakMemory(
+    memory_peak = PeakMemory(
         device=timeline.device,
         bytes=peak.bytes,
         time_ns=peak.time_ns,
         reserved=reserved,
         most_reserved=most,
-        categories=tuple((_words(each), size) for size, each in by_bytes if size),
+        categories=tuple((_words(category), size) for size, category in by_bytes if size),
         holders=tuple(_holders(timeline, live, sites)),
         savings=(),
         unknown=tuple(_unknown(timeline, live)),
     )
-    savings = [each for each in _savings(timeline, live, sites, found) if _matters(each, found)]
-    savings.sort(key=lambda each: -each.bytes)
-    return replace(found, savings=tuple(savings))
+    savings = [
+        category
+        for category in _savings(timeline, live, sites, memory_peak)
+        if _matters(category, memory_peak)
+    ]
+    savings.sort(key=lambda category: -category.bytes)
+    return replace(memory_peak, savings=tuple(savings))
 
 
-def _matters(saving: Saving, found: PeakMemory) -> bool:
-    return saving.bytes > 0 and saving.bytes >= MIN_SAVING * found.bytes
+def _matters(saving: Saving, peak: PeakMemory) -> bool:
+    return saving.bytes > 0 and saving.bytes >= MIN_SAVING * peak.bytes
 
 
 def _words(category: Category) -> str:
@@ -178,26 +183,26 @@ def _holders(timeline: MemoryTimeline, live: Int64, sites: Sites) -> Iterator[Ho
     sums = np.zeros(len(keys), np.int64)
     np.add.at(sums, which, size)
     count = np.bincount(which, minlength=len(keys))
-    for each in np.argsort(-sums, kind="stable")[:MOST_HOLDERS].tolist():
-        site, category = divmod(int(keys[each]), len(Category))
+    for place in np.argsort(-sums, kind="stable")[:MOST_HOLDERS].tolist():
+        site, category = divmod(int(keys[place]), len(Category))
         yield Holder(
             module=strings[int(sites.module[site])],
             line=strings[int(sites.line[site])],
             operator=strings[int(sites.operator[site])],
             category=_words(Category(category)),
-            bytes=int(sums[each]),
-            blocks=int(count[each]),
+            bytes=int(sums[place]),
+            blocks=int(count[place]),
         )
 
 
 def _savings(
-    timeline: MemoryTimeline, live: Int64, sites: Sites, found: PeakMemory
+    timeline: MemoryTimeline, live: Int64, sites: Sites, peak: PeakMemory
 ) -> Iterator[Saving]:
     size = timeline.blocks.size[live]
     how = partial(advise, timeline.trace)
     total, whose = _checkpointing(timeline, live, sites)
     yield Saving("checkpointing", total, f"{whose}: {how(Remedy.CHECKPOINTS)}")
-    stale = int(size[_of_the_step_before(timeline, live, found.time_ns)].sum())
+    stale = int(size[_of_the_step_before(timeline, live, peak.time_ns)].sum())
     yield Saving("gradients", stale, f"Gradients of the step before: {how(Remedy.FREED_GRADIENTS)}")
     if not timeline.device.startswith(CPU):  # there, neither can be changed
         scratch = int(size[_is_workspace(timeline, live)].sum())
@@ -207,20 +212,22 @@ def _savings(
         words = how(Remedy.LESS_UNUSED)
         if timeline.device.startswith("hip"):
             words = words.replace("PYTORCH_CUDA_", "PYTORCH_HIP_")
-        yield Saving("fragmentation", found.unused, f"{text}: {words}")
+        yield Saving("fragmentation", peak.unused, f"{text}: {words}")
 
 
 def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple[int, str]:
     """Return what checkpoints would save, and whose activations these are."""
-    kept = np.flatnonzero(timeline.category[live] == Category.ACTIVATION)
-    kept = kept[np.argsort(timeline.blocks.start_ns[live][kept], kind="stable")]
-    size = timeline.blocks.size[live][kept]
-    names = [timeline.trace.strings[int(i)] for i in sites.module[sites.of_slice[kept]]]
+    activations = np.flatnonzero(timeline.category[live] == Category.ACTIVATION)
+    activations = activations[
+        np.argsort(timeline.blocks.start_ns[live][activations], kind="stable")
+    ]
+    size = timeline.blocks.size[live][activations]
+    names = [timeline.trace.strings[int(i)] for i in sites.module[sites.of_slice[activations]]]
     layers: dict[str, list[int]] = {}
-    for name, each in zip(names, size.tolist(), strict=True):
+    for name, size_bytes in zip(names, size.tolist(), strict=True):
         layer = _LAYER.match(name)
         if layer is not None:
-            layers.setdefault(layer[0], []).append(each)
+            layers.setdefault(layer[0], []).append(size_bytes)
     if len(layers) < _FEWEST_LAYERS:
         return int(size.sum()), "Activations kept for the backward pass, at most"
     inside = [sum(blocks[:-1]) for blocks in layers.values()]  # the last is the next one's input
@@ -247,15 +254,15 @@ def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
     slices, strings = timeline.trace.slices, timeline.trace.strings
     where = timeline.slice[live].astype(np.int64)
     ends = timeline.blocks.end_ns[live]
-    found = np.zeros(len(live), np.bool_)
+    is_workspace = np.zeros(len(live), np.bool_)
     climbing = np.flatnonzero(where != NO_SLICE)
     named = ids_where(slices.name, strings, lambda name: _WITH_WORKSPACE.search(name) is not None)
     takes = np.isin(slices.name, named)
     while len(climbing := climbing[where[climbing] != NO_SLICE]):
         row = where[climbing]
-        found[climbing] |= takes[row] & (ends[climbing] <= slices.ends_of(row))
+        is_workspace[climbing] |= takes[row] & (ends[climbing] <= slices.ends_of(row))
         where[climbing] = slices.parent[row]
-    return found
+    return is_workspace
 
 
 def _unknown(timeline: MemoryTimeline, live: Int64) -> Iterator[str]:

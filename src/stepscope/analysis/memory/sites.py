@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.module_calls import module_of_slices
 from stepscope.analysis.host.own_lines import is_own_file, place_of
 from stepscope.analysis.host.stacks import stack_of_slices
-from stepscope.analysis.sums import around
+from stepscope.analysis.sums import around, distinct_pairs
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.kinds import CALL_KINDS
 from stepscope.trace.model import NO_SLICE, NO_STACK, Int32, Int64, SliceKind, Stacks, Trace, UInt32
@@ -35,21 +34,21 @@ class Sites:
         return len(self.operator)
 
 
-def sites_of(trace: Trace, rows: Int32, told: UInt32 | None = None) -> Sites:
+def sites_of(trace: Trace, rows: Int32, stated: UInt32 | None = None) -> Sites:
     """Return where each of some slices, NO_SLICE among them, stands.
 
-    ``told`` are stacks of the trace that hold instead of the slices', NO_STACK where there is none.
+    ``stated`` are the stacks that the trace states for some rows, NO_STACK for the others.
     """
     slices, strings = trace.slices, trace.strings
     names = np.append(slices.name, np.uint32(_NO_TEXT))  # NO_SLICE picks the empty name
     operator = names[_asking(trace, rows)]
     modules = np.append(module_of_slices(trace), NO_SLICE)[rows]
-    known = stack_of_slices(trace)
+    known_stacks = stack_of_slices(trace)
     table, stack = Stacks.empty(), np.zeros(len(rows), np.uint32)
-    if known is not None:
-        table, stack = known.table, np.append(known.rows, np.uint32(NO_STACK))[rows]
-    if told is not None and told.any():
-        table, stack = _with_told(table, stack, trace.stacks, told)
+    if known_stacks is not None:
+        table, stack = known_stacks.table, np.append(known_stacks.rows, np.uint32(NO_STACK))[rows]
+    if stated is not None and stated.any():
+        table, stack = _with_stated(table, stack, trace.stacks, stated)
     table, stack = _in_use(table, stack)
     (operators, modules_of), pair = distinct_pairs(operator, names[modules])
     (pairs, stacks), of_slice = distinct_pairs(pair, stack)
@@ -85,12 +84,14 @@ def _asking(trace: Trace, rows: Int32) -> Int64:
     return around(slices.parent, rows, ~leave, itself=True)
 
 
-def _with_told(table: Stacks, stack: UInt32, own: Stacks, told: UInt32) -> tuple[Stacks, UInt32]:
+def _with_stated(
+    table: Stacks, stack: UInt32, own: Stacks, stated: UInt32
+) -> tuple[Stacks, UInt32]:
     """Return both tables as one; what was told goes before what slices have."""
     first = np.uint32(len(table) - 1)  # both have the empty stack in row 0
     parent = np.where(own.parent == NO_STACK, np.uint32(NO_STACK), own.parent + first)[1:]
     both = table.extended(parent, own.frame[1:])
-    return both, np.where(told == NO_STACK, stack, told + first)
+    return both, np.where(stated == NO_STACK, stack, stated + first)
 
 
 def _in_use(table: Stacks, rows: UInt32) -> tuple[Stacks, UInt32]:

@@ -30,11 +30,13 @@ from stepscope.analysis.memory.blocks import (
     NEVER,
     NO_ROW,
     Blocks,
+    Totals,
+    beside,
     blocks_of_device,
     joined_blocks,
-    told_of_blocks,
+    lowest_stated_ranks,
+    totals_of,
 )
-from stepscope.analysis.memory.totals import Totals, beside, totals_of
 from stepscope.analysis.memory.usage import (
     Peak,
     default_device,
@@ -176,7 +178,7 @@ class MemoryTimeline:
 
         blocks, trace = self.blocks, self.trace
         words = pl.Series([c.name.lower() for c in Category])
-        known = np.append(trace.slices.name, np.uint32(0))  # NO_SLICE picks the empty name
+        names = np.append(trace.slices.name, np.uint32(0))  # NO_SLICE picks the empty name
         return pl.DataFrame(
             {
                 "address": np.maximum(blocks.address, 0),  # 0: not known
@@ -184,7 +186,7 @@ class MemoryTimeline:
                 "category": words.gather(self.category.astype(np.uint32)),
                 "start_ns": _null_where(blocks.start_ns, blocks.start_ns == ALWAYS),
                 "end_ns": _null_where(blocks.end_ns, blocks.end_ns == NEVER),
-                "allocated_in": [trace.strings[int(i)] for i in known[self.slice]],
+                "allocated_in": [trace.strings[int(i)] for i in names[self.slice]],
             }
         )
 
@@ -194,23 +196,23 @@ def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
     """Return the timeline of a device's memory, by default of the GPU's where there is one."""
     trace = with_memory(trace)
     device = device or default_device(trace)
-    blocks, told = blocks_of_device(trace, device)
+    blocks, statements = blocks_of_device(trace, device)
     if not len(trace.memory):
         raise NoMemoryError("the trace has no memory events; record with profile_memory=True")
     if not len(blocks):
-        known = ", ".join(devices(trace))
-        raise NoMemoryError(f"the trace has no memory of device {device!r}, only of {known}")
+        device_names = ", ".join(devices(trace))
+        raise NoMemoryError(f"the trace has no memory of device {device!r}, only of {device_names}")
     totals = totals_of(trace, device, blocks)
     blocks = joined_blocks([blocks, beside(totals, blocks)])
     rank_of = np.full(256, 255, np.uint8)
     for rank, (owner, _) in enumerate(_OWNERS):
         rank_of[owner] = rank
-    stated = told_of_blocks(blocks, told, rank_of[told.owner])
+    stated = lowest_stated_ranks(blocks, statements, rank_of[statements.owner])
     where = np.append(trace.memory.slice, np.int32(NO_SLICE))[blocks.created]
     stack = np.append(trace.memory.stack, np.uint32(NO_STACK))[blocks.created]
     category = _by_life(trace, blocks, where)
-    for rank, (_, held) in enumerate(_OWNERS):
-        category[stated == rank] = held
+    for rank, (_, owner_category) in enumerate(_OWNERS):
+        category[stated == rank] = owner_category
     start_ns, end_ns = _span(trace, blocks)
     by_size = bool((blocks.address < 0).any())
     return MemoryTimeline(

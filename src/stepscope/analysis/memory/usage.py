@@ -58,22 +58,22 @@ def with_memory(trace: Trace) -> Trace:
     """
     if len(trace.memory):
         return trace
-    told = _instants(trace)
-    if not len(told):
+    instants = _instants(trace)
+    if not len(instants):
         return trace
     args, rows = trace.marks.args, len(trace.marks)
-    device_type = args.dense("Device Type", rows, 0)[told]
-    names, device = _device_names(device_type, args.dense("Device Id", rows, -1)[told])
+    device_type = args.dense("Device Type", rows, 0)[instants]
+    names, device = _device_names(device_type, args.dense("Device Id", rows, -1)[instants])
     strings, ids = _with_texts(trace.strings, names)
     memory = Memory(
-        time_ns=trace.marks.time_ns[told],
-        address=args.dense("Addr", rows, 0)[told],
-        size=args.dense("Bytes", rows, 0)[told],
+        time_ns=trace.marks.time_ns[instants],
+        address=args.dense("Addr", rows, 0)[instants],
+        size=args.dense("Bytes", rows, 0)[instants],
         device=ids[device],
-        track=trace.marks.track[told],
-        slice=np.full(len(told), NO_SLICE, np.int32),
-        allocated=args.dense("Total Allocated", rows, 0)[told],
-        reserved=args.dense("Total Reserved", rows, 0)[told],
+        track=trace.marks.track[instants],
+        slice=np.full(len(instants), NO_SLICE, np.int32),
+        allocated=args.dense("Total Allocated", rows, 0)[instants],
+        reserved=args.dense("Total Reserved", rows, 0)[instants],
     )
     memory = tied_to_slices(memory, trace.slices)
     memory = replace(memory, time_ns=_apart(memory.time_ns))
@@ -99,15 +99,15 @@ def memory_of_slices(
     on_cpu = _is_cpu(trace)[events.device]
     counts = ~np.isin(trace.slices.kind, [int(kind) for kind in without])
     holder = around(trace.slices.parent, events.slice, counts, itself=True)
-    held = holder != NO_SLICE
+    has_holder = holder != NO_SLICE
 
     def total(rows: Bool) -> Int64:
         return summed(holder[rows], events.size[rows], len(trace.slices))
 
     return SliceMemory(
-        cpu_self=total(held & on_cpu),
-        device_self=total(held & ~on_cpu),
-        leftover=np.flatnonzero(~held),
+        cpu_self=total(has_holder & on_cpu),
+        device_self=total(has_holder & ~on_cpu),
+        leftover=np.flatnonzero(~has_holder),
         events=events,
         on_cpu=on_cpu,
     )
@@ -125,10 +125,10 @@ def default_device(trace: Trace) -> str:
 
 
 def rows_of_device(trace: Trace, device: str) -> Int64:
-    found = trace.strings.ids_of([device]).get(device)
-    if found is None:
+    device_id = trace.strings.ids_of([device]).get(device)
+    if device_id is None:
         return np.zeros(0, np.int64)
-    return np.flatnonzero(trace.memory.device == found)
+    return np.flatnonzero(trace.memory.device == device_id)
 
 
 def _apart(time_ns: Int64) -> Int64:
@@ -149,9 +149,9 @@ def _instants(trace: Trace) -> Int64:
     word = trace.strings.ids_of(["[memory]"]).get("[memory]")
     if word is None or "Bytes" not in marks.args.integers:
         return np.zeros(0, np.int64)
-    told = np.zeros(len(marks), bool)
-    told[marks.args.integers["Bytes"].rows] = True
-    rows = np.flatnonzero(told & (marks.phase == ord("i")) & (marks.name == word))
+    is_instant = np.zeros(len(marks), bool)
+    is_instant[marks.args.integers["Bytes"].rows] = True
+    rows = np.flatnonzero(is_instant & (marks.phase == ord("i")) & (marks.name == word))
     return rows[np.argsort(marks.time_ns[rows], kind="stable")]
 
 

@@ -118,8 +118,10 @@ def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     on_host = ~slices.on_device
     if not on_host.any():
         return np.zeros(len(Part), np.int64), False
-    told = on_host & (slices.kind != SliceKind.OTHER)  # Kineto has a span for the recording itself
-    on_host = told if told.any() else on_host
+    is_work = on_host & (
+        slices.kind != SliceKind.OTHER
+    )  # Kineto has a span for the recording itself
+    on_host = is_work if is_work.any() else on_host
     busy_ns = np.bincount(slices.track[on_host], slices.self_ns[on_host], len(trace.tracks))
     track = int(busy_ns.argmax())
     process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
@@ -131,11 +133,11 @@ def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     on_device = bool(_runs_in(work, of_process, window).any())
     if on_device:
         return _device_parts(work, of_process, parts, track, window)[0], True
-    found = _thread_parts(trace, parts, process, track, window)[0]
+    parts_ns = _thread_parts(trace, parts, process, track, window)[0]
     rows = import_rows(trace)
     imports = union(slices.start_ns[rows], slices.ends_of(rows))
-    found[Part.OTHER] -= min(imports.total_ns, int(found[Part.OTHER]))
-    return found, False
+    parts_ns[Part.OTHER] -= min(imports.total_ns, int(parts_ns[Part.OTHER]))
+    return parts_ns, False
 
 
 def _work_of(work: DeviceWork, process: Int64, number: int) -> Bool:
@@ -178,8 +180,8 @@ def _thread_parts(
     trace: Trace, parts: Int8, process: Int64, track: int, window: tuple[Int64, Int64]
 ) -> Int64:
     moments = thread_moments(trace, parts, track)
-    told = (part for part in Part if part is not Part.OTHER)
-    claims = [(part, moments.time_in(part)) for part in told]
+    own_parts = (part for part in Part if part is not Part.OTHER)
+    claims = [(part, moments.time_in(part)) for part in own_parts]
     slices = trace.slices
     beside = (process[slices.track] == process[track]) & (slices.track != track)
     for part in (Part.BACKWARD, Part.COMMUNICATION):

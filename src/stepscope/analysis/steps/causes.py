@@ -6,8 +6,7 @@ import re
 from enum import IntEnum
 
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_code import generator_of
-from stepscope.analysis.host.own_lines import Place
+from stepscope.analysis.host.own_lines import Place, generator_of
 from stepscope.analysis.host.sampled_stacks import (
     SampledStack,
     any_in,
@@ -124,36 +123,36 @@ _FILE_CALL = re.compile(r"(open|file|f|fh|handle|out|stream|os|shutil|path)(\.|$
 
 def cause_of_stack(stack: SampledStack) -> Cause | None:
     """Return what a stack says by itself, whatever its thread is doing; None where it does not."""
-    beyond, known = stack.beyond, landmarks()
+    beyond, marks = stack.beyond, landmarks()
     if any(frame.file.startswith(_IMPORTLIB) for frame in beyond):
         return Cause.IMPORT
-    if any_of(beyond, known.first_uses):
+    if any_of(beyond, marks.first_uses):
         return Cause.IMPORT
     is_compiled = any(generator_of(frame.file) for frame in beyond)  # what was compiled runs
-    if any_in(beyond, known.compilers) and not is_compiled:
+    if any_in(beyond, marks.compilers) and not is_compiled:
         return Cause.COMPILE
-    if any_in(beyond, known.tensor_text):
+    if any_in(beyond, marks.tensor_text):
         return Cause.TENSOR_TEXT
-    if any_of(beyond, known.savers) or stack.callee in known.saving_calls:
+    if any_of(beyond, marks.savers) or stack.callee in marks.saving_calls:
         return Cause.CHECKPOINT
-    if any_in(beyond, known.loggers) or stack.callee in _PRINTING:
+    if any_in(beyond, marks.loggers) or stack.callee in _PRINTING:
         return Cause.LOGGING
     return None
 
 
 def phase_of_stack(stack: SampledStack) -> Cause | None:
     """Return the phase of training that a stack is in, by the framework's functions on it."""
-    known = landmarks()
+    marks = landmarks()
     for frame in reversed(_closure(stack) or stack.frames):  # the innermost decides
-        if frame.file.startswith(known.loaders):
+        if frame.file.startswith(marks.loaders):
             return Cause.DATA_LOADING
-        if frame.file.startswith(known.optimizers):
+        if frame.file.startswith(marks.optimizers):
             return Cause.OPTIMIZER
-        if frame.file.startswith(known.communication):
+        if frame.file.startswith(marks.communication):
             return Cause.COMMUNICATION
-        if is_one_of(frame, known.backward):
+        if is_one_of(frame, marks.backward):
             return Cause.BACKWARD
-        if is_one_of(frame, known.module_calls) or is_one_of(frame, known.module_leads):
+        if is_one_of(frame, marks.module_calls) or is_one_of(frame, marks.module_leads):
             return Cause.FORWARD
     return None
 
@@ -163,11 +162,11 @@ def _closure(stack: SampledStack) -> tuple[Place, ...]:
 
     Lightning runs a whole training step in there.
     """
-    frames, known = stack.frames, landmarks()
-    optimizers = (i for i, frame in enumerate(frames) if frame.file.startswith(known.optimizers))
+    frames, marks = stack.frames, landmarks()
+    optimizers = (i for i, frame in enumerate(frames) if frame.file.startswith(marks.optimizers))
     last = max(optimizers, default=-1)
     inner = frames[last + 1 :] if last >= 0 else ()
-    called = (i for i, frame in enumerate(inner) if package_of(frame) not in known.with_operators)
+    called = (i for i, frame in enumerate(inner) if package_of(frame) not in marks.with_operators)
     inner = inner[next(called, len(inner)) :]
     # An optimizer of the program's own is called by torch's wrapper.
     return inner if inner and last_name(inner[0]) != "step" else ()
@@ -181,9 +180,9 @@ def cause_of_moment(
     ``part`` is that of the slices then running; ``in_gap``: no operator has run for a while, nor
     will soon, so that the Python code is more than the glue between two operators.
     """
-    told, frameworks = cause_of_stack(stack), landmarks().packages
-    if told is not None:
-        return told
+    cause, frameworks = cause_of_stack(stack), landmarks().packages
+    if cause is not None:
+        return cause
     by_stack = part == Part.OTHER or (part == Part.OPTIMIZER and bool(_closure(stack)))
     phase = phase_of_stack(stack) if by_stack else Cause(part)
     if phase in (Cause.DATA_LOADING, Cause.COMMUNICATION):

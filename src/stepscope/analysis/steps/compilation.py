@@ -28,8 +28,8 @@ def recompilations(trace: Trace) -> Int64:
 def graph_breaks(trace: Trace) -> Int64:
     """Return where torch.compile ended a graph."""
     rows = compile_marks(trace)
-    found: Int64 = rows[is_named(trace, lambda name: name.startswith(GRAPH_BREAK))[rows]]
-    return found
+    breaks: Int64 = rows[is_named(trace, lambda name: name.startswith(GRAPH_BREAK))[rows]]
+    return breaks
 
 
 def _of_other_profilers(trace: Trace, rows: Int64) -> Int64:
@@ -46,8 +46,8 @@ def _of_other_profilers(trace: Trace, rows: Int64) -> Int64:
         numbers = np.searchsorted(
             slices.start_ns[again], [slices.start_ns[rows], slices.ends_of(rows)]
         )
-        found: Int64 = rows[numbers[1] > numbers[0]]
-        return found
+        repeated: Int64 = rows[numbers[1] > numbers[0]]
+        return repeated
     ran = rows_named(trace, lambda name: name.startswith(_REGION))
     if len(steps) > 1:
         since_ns = int(steps.start_ns[1])
@@ -59,5 +59,5 @@ def _of_other_profilers(trace: Trace, rows: Int64) -> Int64:
 
 def _number(name: str) -> int:
     """Return how often a region had been compiled before; -1 where the name does not tell."""
-    found = _COMPILE_ID.search(name)
-    return int(found[1]) if found else -1
+    match = _COMPILE_ID.search(name)
+    return int(match[1]) if match else -1

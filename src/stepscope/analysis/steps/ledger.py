@@ -160,8 +160,8 @@ def _run_windows(trace: Trace) -> list[_Window]:
 
 def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledger:
     windows = [window for window in windows if len(window.time.start_ns)]  # a step may take no time
-    found = [_moments(trace, window) for window in windows] or [np.zeros((6, 0))]
-    row, weight, cause, part, step, stack = np.concatenate(found, axis=1)
+    columns = [_moments(trace, window) for window in windows] or [np.zeros((6, 0))]
+    row, weight, cause, part, step, stack = np.concatenate(columns, axis=1)
     threads = _windows_at_once(windows)
     if unit == "run" and len(row):
         thread_ns = weight.sum()
@@ -239,13 +239,13 @@ def _moments(trace: Trace, window: _Window) -> Float64:
 def _causes(stacks: Mapping[int, SampledStack], keys: Int64) -> Int8:
     """Return the cause of each moment; there are few different ones."""
     distinct, which = np.unique(keys, axis=1, return_inverse=True)
-    told = [
+    causes = [
         cause_of_moment(
             stacks[stack], state, wait, part, in_operator=bool(operator), in_gap=bool(gap)
         )
         for stack, state, wait, part, operator, gap in distinct.T.tolist()
     ]
-    return np.array(told, np.int8)[which.reshape(-1)]
+    return np.array(causes, np.int8)[which.reshape(-1)]
 
 
 def _part_at(trace: Trace, track: int, time_ns: Int64) -> Int64:

@@ -44,12 +44,11 @@ from stepscope.trace.names import BACKENDS, ENGINE, MODULE_PREFIX
 
 Int8 = NDArray[np.int8]
 
-
 # Python takes a few µs to tens of µs between two operators; a longer gap is something else.
 GLUE_NS = 100_000
 
 _KNOWN_NAMES = 1 << 14  # the ranks of a job run the same operators
-_UNTOLD = -1
+_NO_PART = -1
 _BACKWARD_NAME = re.compile(r"^[A-Z]\w*Backward\d*$|^torch::autograd::")  # of early Kinetos
 _ZERO_GRAD = "Optimizer.zero_grad#"
 _COLLECTIVE = re.compile(rf"^(c10d|{BACKENDS})[:_]|record_param_comms|^_c10d_functional")
@@ -96,12 +95,12 @@ def host_parts(trace: Trace) -> Int8:
     """Return the Part of every slice of the host; what runs on devices is OTHER."""
     slices = trace.slices
     types = event_types(trace)
-    told, is_forward = _told_parts(trace, types), _forward_slices(trace, types)
-    told[_in_closures(trace, told, is_forward)] = Part.FORWARD
-    part = _native.handed_down(slices.parent, told.astype(np.int32))
-    forward = np.where(is_forward, np.int32(Part.FORWARD), np.int32(_UNTOLD))
-    part = np.where(part == _UNTOLD, _native.handed_down(slices.parent, forward), part)
-    part[part == _UNTOLD] = Part.OTHER
+    own_part, is_forward = _own_parts(trace, types), _forward_slices(trace, types)
+    own_part[_in_closures(trace, own_part, is_forward)] = Part.FORWARD
+    part = _native.handed_down(slices.parent, own_part.astype(np.int32))
+    forward = np.where(is_forward, np.int32(Part.FORWARD), np.int32(_NO_PART))
+    part = np.where(part == _NO_PART, _native.handed_down(slices.parent, forward), part)
+    part[part == _NO_PART] = Part.OTHER
     return part.astype(np.int8)
 
 
@@ -114,33 +113,33 @@ def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
     slices = trace.slices
     ended_here = slices.flags & SliceFlags.ASYNC == 0
     rows = np.flatnonzero((slices.track == track) & ended_here & (slices.duration_ns > 0))
-    found = _native.part_moments(
+    columns = _native.part_moments(
         slices.start_ns, slices.duration_ns, slices.parent, slices.depth, parts, rows, Part.OTHER
     )
-    return _without_glue(Moments(*found))
+    return _without_glue(Moments(*columns))
 
 
-def _told_parts(trace: Trace, types: UInt8) -> Int8:
+def _own_parts(trace: Trace, types: UInt8) -> Int8:
     slices, strings = trace.slices, trace.strings
-    of_type = np.full(max(TracerEventType) + 1, _UNTOLD, np.int8)
+    of_type = np.full(max(TracerEventType) + 1, _NO_PART, np.int8)
     for event_type, part in _PART_OF_TYPE.items():
         of_type[event_type] = part
     # Tables by id, not np.isin: names are few, slices are many.
-    of_name = np.full(len(strings), _UNTOLD, np.int8)
+    of_name = np.full(len(strings), _NO_PART, np.int8)
     present = distinct_ids(slices.name)
     of_name[present] = [_part_of_name(text) for text in strings.texts_of(present.tolist())]
-    told: Int8 = of_name[slices.name]
-    told = np.where(told == _UNTOLD, of_type[types], told)
+    own_part: Int8 = of_name[slices.name]
+    own_part = np.where(own_part == _NO_PART, of_type[types], own_part)
     names = ids_where(slices.name, strings, lambda name: _BACKWARD_NAME.search(name) is not None)
     is_backward = np.zeros(len(strings), np.bool_)
     is_backward[names] = True
-    told[is_backward[slices.name] & (slices.kind == SliceKind.OPERATOR)] = Part.BACKWARD
-    told[backward_functions(trace)] = Part.BACKWARD
-    told[compile_marks(trace)] = Part.OTHER
+    own_part[is_backward[slices.name] & (slices.kind == SliceKind.OPERATOR)] = Part.BACKWARD
+    own_part[backward_functions(trace)] = Part.BACKWARD
+    own_part[compile_marks(trace)] = Part.OTHER
     on_device = np.zeros(max(SliceKind) + 1, np.bool_)
     on_device[list(DEVICE_KINDS)] = True
-    told[on_device[slices.kind]] = Part.OTHER
-    return told
+    own_part[on_device[slices.kind]] = Part.OTHER
+    return own_part
 
 
 @lru_cache(_KNOWN_NAMES)
@@ -149,21 +148,21 @@ def _part_of_name(name: str) -> int:
         return Part.OPTIMIZER
     if name.startswith(ENGINE):
         return Part.BACKWARD
-    return Part.COMMUNICATION if _COLLECTIVE.search(name) else _UNTOLD
+    return Part.COMMUNICATION if _COLLECTIVE.search(name) else _NO_PART
 
 
-def _in_closures(trace: Trace, told: Int8, is_forward: Bool) -> Int64:
+def _in_closures(trace: Trace, own_part: Int8, is_forward: Bool) -> Int64:
     """Return what an optimizer's step runs before the backward pass within it.
 
     It was given a function to call: Lightning runs a whole training step in there.
     """
     slices = trace.slices
-    optimizer = nearest(slices.parent, told == Part.OPTIMIZER)
-    backward = np.flatnonzero((told == Part.BACKWARD) & (optimizer != NO_PARENT))
+    optimizer = nearest(slices.parent, own_part == Part.OPTIMIZER)
+    backward = np.flatnonzero((own_part == Part.BACKWARD) & (optimizer != NO_PARENT))
     last_ns = np.full(len(slices) + 1, -1, np.int64)  # the last for no optimizer
     np.maximum.at(last_ns, optimizer[backward], slices.ends_of(backward))
     before = slices.start_ns < last_ns[optimizer]
-    return np.flatnonzero(is_forward & (told == _UNTOLD) & before)
+    return np.flatnonzero(is_forward & (own_part == _NO_PART) & before)
 
 
 def _forward_slices(trace: Trace, types: UInt8) -> Bool:
@@ -171,16 +170,16 @@ def _forward_slices(trace: Trace, types: UInt8) -> Bool:
     slices = trace.slices
     is_frame = np.zeros(len(trace.strings), np.bool_)
     is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(MODULE_PREFIX))] = True
-    found: Bool = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
-    found |= (slices.kind == SliceKind.OPERATOR) | (slices.kind == SliceKind.MODULE)
-    found |= types == TracerEventType.Forward
-    return found
+    is_forward: Bool = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
+    is_forward |= (slices.kind == SliceKind.OPERATOR) | (slices.kind == SliceKind.MODULE)
+    is_forward |= types == TracerEventType.Forward
+    return is_forward
 
 
 def _runs(part: Int8, start_ns: Int64, end_ns: Int64) -> Moments:
     """Join neighbours of one part; empty stretches vanish."""
-    kept = end_ns > start_ns
-    part, start_ns, end_ns = part[kept], start_ns[kept], end_ns[kept]
+    not_empty = end_ns > start_ns
+    part, start_ns, end_ns = part[not_empty], start_ns[not_empty], end_ns[not_empty]
     if not len(part):
         return Moments(part, start_ns, end_ns)
     first = np.concatenate([[True], part[1:] != part[:-1]])

@@ -28,10 +28,10 @@ class Phase:
 
 def phase_table(trace: Trace) -> list[Phase]:
     """Return the phases in the trace, the longest first."""
-    found = [
+    phases = [
         Phase(name, len(rows), _time_of(trace, rows).total_ns) for name, rows in _phase_rows(trace)
     ]
-    return sorted(found, key=lambda phase: -phase.total_ns)
+    return sorted(phases, key=lambda phase: -phase.total_ns)
 
 
 def without_compilation(trace: Trace, start_ns: Int64, duration_ns: Int64) -> Int64:

@@ -86,9 +86,9 @@ class Steps:
 def step_table(trace: Trace) -> Steps:
     """Return the steps; the module's docstring says which."""
     for find in (_marked, _by_engine, _by_optimizer, _by_module, _by_loader, _by_request):
-        found = find(trace)
-        if found is not None and len(found):
-            return found
+        steps = find(trace)
+        if steps is not None and len(steps):
+            return steps
     nothing = np.zeros(0, np.int64)
     return Steps(nothing.astype(np.int32), nothing, nothing, nothing)
 
@@ -178,12 +178,12 @@ def _last_of_turns(trace: Trace, rows: Int64) -> Bool:
     track = int(slices.track[rows[0]])
     starts = slices.start_ns[slices.track == track]
     ends = slices.ends_of(rows)
-    held = np.searchsorted(starts, ends) - np.searchsorted(starts, slices.start_ns[rows])
+    slice_count = np.searchsorted(starts, ends) - np.searchsorted(starts, slices.start_ns[rows])
     backward = backward_functions(trace)
     passes = slices.start_ns[backward] if backward.any() else starts
     before = np.diff(np.searchsorted(passes, ends), prepend=0)
     name = slices.name[rows].astype(np.int64)
-    for signature in (name << 32 | held, name << 32 | before):
+    for signature in (name << 32 | slice_count, name << 32 | before):
         turn = _period(signature[1:])
         if turn > 1:
             ends_step = np.zeros(len(rows), np.bool_)
@@ -223,8 +223,8 @@ def _by_module(trace: Trace) -> Steps | None:
     """Begin a step with each call of the outermost module that takes most of the time."""
     slices = trace.slices
     rows = outermost(trace, np.flatnonzero(slices.kind == SliceKind.MODULE))
-    found = _begun_by(trace, rows, StepsBy.MODULE)
-    return found if found is not None and _launch_most(trace, found) else None
+    steps = _begun_by(trace, rows, StepsBy.MODULE)
+    return steps if steps is not None and _launch_most(trace, steps) else None
 
 
 def _launch_most(trace: Trace, steps: Steps) -> bool:

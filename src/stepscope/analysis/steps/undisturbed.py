@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.intervals import Intervals, union
+from stepscope.analysis.intervals import Intervals, innermost, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.sums import summed
-from stepscope.analysis.timeline import innermost
 from stepscope.trace.model import (
     NO_PARENT,
     NO_SLICE,
@@ -124,11 +123,11 @@ def _waits_for_core(trace: Trace, track: int) -> Intervals:
 
 def _is_in_its_own_way(trace: Trace, time: Intervals) -> bool:
     """Tell whether it may be the program itself, or a child of it, that keeps the cores busy."""
-    told, samples = trace.info.parallelism, trace.samples
+    parallelism, samples = trace.info.parallelism, trace.samples
     runs = np.isin(samples.state, RUNNING_STATES)
     ran_ns = int(time.covered(samples.time_ns[runs], samples.end_ns[runs]).sum())
-    cores = told.get("cores", 0.0)
-    return ran_ns >= OWN_CORES * cores * time.total_ns or told.get("loader workers", 0.0) > 0
+    cores = parallelism.get("cores", 0.0)
+    return ran_ns >= OWN_CORES * cores * time.total_ns or parallelism.get("loader workers", 0.0) > 0
 
 
 def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
@@ -139,21 +138,21 @@ def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
     line = innermost(trace, np.flatnonzero(rows))
     step, owner, start, length = line.within(steps.start_ns[steady], steps.end_ns[steady])
     is_owned = owner != NO_SLICE
-    kept = np.ones(len(owner))
+    kept_share = np.ones(len(owner))
     inside = union(start[is_owned], (start + length)[is_owned])
     had_cores = _time_with_cores(trace, inside, waits)
-    kept[is_owned] = _usual_share(
+    kept_share[is_owned] = _usual_share(
         trace, step[is_owned], owner[is_owned], length[is_owned], had_cores
     )
     idle = ~is_owned
     stands = union(start[idle], (start + length)[idle]).shared_with(waits)
-    slow = is_owned & (kept < 1)
+    slow = is_owned & (kept_share < 1)
     end = np.concatenate([(start + length)[slow], stands.end_ns])
     start = np.concatenate([start[slow], stands.start_ns])
-    kept = np.concatenate([kept[slow], np.zeros(len(stands))])
+    kept_share = np.concatenate([kept_share[slow], np.zeros(len(stands))])
     order = np.argsort(start, kind="stable")
-    start, end, kept = start[order] - origin_ns, end[order] - origin_ns, kept[order]
-    cut = np.cumsum((end - start) * (1 - kept))
+    start, end, kept_share = start[order] - origin_ns, end[order] - origin_ns, kept_share[order]
+    cut = np.cumsum((end - start) * (1 - kept_share))
     at = np.stack([start, end], axis=1).reshape(-1).astype(np.float64)
     lost = np.stack([np.concatenate([[0.0], cut])[:-1], cut], axis=1).reshape(-1)
     return _Clock(origin_ns, at, at - lost)
@@ -238,14 +237,16 @@ def _nearer_to_quickest(name: Int64, call: Int64, took_ns: Int64, most_ns: float
     """Return how long calls may take: ``most_ns`` in all, where their names allow it."""
     least, quickest = (
         _low(group, took_ns, 0.0)[group]
-        for group in (np.unique(each, return_inverse=True)[1].reshape(-1) for each in (call, name))
+        for group in (
+            np.unique(labels, return_inverse=True)[1].reshape(-1) for labels in (call, name)
+        )
     )
-    found: Float64 = least
+    shortened: Float64 = least
     for nearer in np.linspace(0.0, 1.0, TRIES):
-        found = least * (quickest / least) ** nearer
-        if found.sum() <= most_ns:
+        shortened = least * (quickest / least) ** nearer
+        if shortened.sum() <= most_ns:
             break
-    return found
+    return shortened
 
 
 def _low(group: Int64, values: Int64, share: float, groups: int = 0) -> Float64:
@@ -275,8 +276,8 @@ def _by_clock(trace: Trace, clock: _Clock) -> Trace:
 
 def _table_by_clock(table: Any, clock: _Clock) -> Any:
     made: dict[str, Int64] = {}
-    for name, known in type(table).columns().items():
-        if known.role is not Role.TIME or not len(table):
+    for name, column in type(table).columns().items():
+        if column.role is not Role.TIME or not len(table):
             continue
         begin: Int64 = getattr(table, name)
         made[name] = clock.shown(begin)

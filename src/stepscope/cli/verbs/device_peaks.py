@@ -36,7 +36,7 @@ class DevicePeaks:
         """Measure, print, and keep it where the roofline looks."""
         from datetime import UTC, datetime
 
-        from stepscope.analysis.device.measured import keep_measured
+        from stepscope.analysis.device.peaks import keep_measured
         from stepscope.frameworks.torch.device_peaks import measure_devices
         from stepscope.notices import notify
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.device.counters import device_counters
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.host.flows import forward_backward
+from stepscope.analysis.host.backward import forward_backward
 from stepscope.analysis.host.lanes import lanes
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sample_traces import recording
-from stepscope.analysis.host.keeping import keeping_path
+from stepscope.analysis.findings.growth import keeping_path
 from stepscope.analysis.host.own_lines import Place
 from stepscope.analysis.host.source_files import SourceFiles
 

@@ -249,7 +249,6 @@ def test_as_a_slow_walk_finds_it(path: Path) -> None:
     assert dict(zip(idle.device, idle.parts_ns.tolist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize("name", ["made_loader", "h200_training"])
-def test_a_loader_without_workers_is_what_this_program_waited_for(name: str) -> None:
-    idle = device_idle(sample_trace(name))
+def test_a_loader_without_workers_is_what_this_program_waited_for() -> None:
+    idle = device_idle(sample_trace("made_loader"))
     assert idle.parts_ns[0].argmax() == IdleReason.DATA_LOADING

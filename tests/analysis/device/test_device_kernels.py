@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,8 @@ def test_as_a_slow_sum_finds_it(path: Path) -> None:
         call = calls.get(event.correlation)
         op = -1 if call is None else launching_op(trace, call)
         if op != -1:
-            behind[event.name][trace.name_of(op)] += event.end - event.start
+            name = re.sub(r"^ProfilerStep#\d+$", "ProfilerStep*", trace.name_of(op))
+            behind[event.name][name] += event.end - event.start
     rows = kernel_table(trace)
     assert sorted(rows.name) == sorted(durations)
     assert (rows.total_ns[:-1] >= rows.total_ns[1:]).all()

@@ -120,9 +120,14 @@ def _operators(
     with_operator = np.flatnonzero(host != NO_SLICE)
     if not len(with_operator):
         return ("",) * groups, np.zeros(groups, np.int64)
-    (of, name), which = distinct_pairs(group[with_operator], trace.slices.name[host[with_operator]])
+    present, place = np.unique(trace.slices.name[host[with_operator]], return_inverse=True)
+    numbers: dict[str, int] = {}
+    shown = [shown_name(trace.strings[int(i)]) for i in present]
+    number = np.array([numbers.setdefault(text, len(numbers)) for text in shown])
+    (of, name), which = distinct_pairs(group[with_operator], number[place])
     spent_ns = summed(which, duration_ns[with_operator], len(of))
     ascending = np.lexsort((spent_ns, of))
     names = dict(zip(of[ascending].tolist(), name[ascending].tolist(), strict=True))
-    texts = tuple(shown_name(trace.strings[names[i]]) if i in names else "" for i in range(groups))
+    known = tuple(numbers)
+    texts = tuple(known[names[i]] if i in names else "" for i in range(groups))
     return texts, np.bincount(of, minlength=groups)

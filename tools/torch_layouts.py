@@ -2,7 +2,7 @@
 
 A bridge in the wheel is compiled with the headers of one minor of torch and runs with others. That
 is sound while the classes that it touches look the same; this tool reads from a compiler's
-debugging information how they look, and compares it with ``native/bridges/layouts.json``:
+debugging information how they look, and compares it with ``tests/samples/torch_layouts.json``:
 
     python tools/torch_headers.py && python tools/torch_layouts.py          # check
     python tools/torch_headers.py && python tools/torch_layouts.py --write  # state anew
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BRIDGES = ROOT / "native/bridges"
-TABLE = BRIDGES / "layouts.json"
+TABLE = ROOT / "tests/samples/torch_layouts.json"
 HEADERS = ROOT / "build/torch-headers"
 
 # The classes and enumerations that the operators' bridge touches, and what of them; None: all.

@@ -2,7 +2,7 @@
 
 A bridge is compiled with the headers of one minor, and serves every minor whose classes look the
 same where the bridge accesses them. ``tools/torch_layouts.py`` compares them, and writes the result
-to ``layouts.json`` in ``native/bridges``.
+to ``tests/samples/torch_layouts.json``.
 """
 
 from __future__ import annotations

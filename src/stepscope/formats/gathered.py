@@ -52,7 +52,7 @@ class Gathered:
     def texts(self, texts: Iterable[str]) -> UInt32:
         return np.array([self.text(text) for text in texts], np.uint32)
 
-    def named(self, numbers: Int64, name: Callable[[int], str]) -> UInt32:
+    def name_ids(self, numbers: Int64, name: Callable[[int], str]) -> UInt32:
         """Return the name id of each number; ``name`` is called once per distinct number."""
         distinct, which = np.unique(numbers, return_inverse=True)
         return self.texts(map(name, distinct.tolist()))[which]

@@ -151,7 +151,7 @@ def _add_kind(file: SqliteFile, gathered: Gathered, names: Names, kind: _Kind) -
         return
     columns = ("start", "end", *_OF_WORK, kind.column, *kind.integers.values())
     values = dict(zip(columns, file.integers(table, columns), strict=True))
-    name = gathered.named(values[kind.column], kind.name)
+    name = gathered.name_ids(values[kind.column], kind.name)
     more = {key: values[column] for key, column in kind.integers.items()}
     _add_work(_Target(file, gathered, names), kind.category, name, values, more)
 

@@ -267,7 +267,7 @@ class Process:
         default: str,
         shown: Callable[[str], str] = str,
     ) -> UInt32:
-        return self.gathered.named(numbers, lambda number: shown(texts.get(number, default)))
+        return self.gathered.name_ids(numbers, lambda number: shown(texts.get(number, default)))
 
 
 def _copy_name(name: str) -> str:

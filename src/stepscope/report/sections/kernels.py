@@ -27,7 +27,6 @@ from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 
 Columns = dict[str, Sequence[str] | NDArray[Any]]
 
-
 _POWER_NUMBERS = (
     *("mean_watts", "most_watts", "limit_watts", "joules_per_step", "joules"),
     *("mean_sm_mhz", "least_sm_mhz", "most_sm_mhz", "mean_memory_mhz", "most_celsius"),

@@ -9,7 +9,7 @@ import pytest
 from made_trace import Call, trace_of_calls
 from stepscope.analysis import DETECTORS, Facts, Finding, Severity, find_problems
 from stepscope.report.pages import PAGES, Page
-from stepscope.report.tables import add_table
+from stepscope.report.payload import add_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

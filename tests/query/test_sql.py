@@ -14,9 +14,8 @@ import pytest
 from made_trace import Bytes, Call, Sample, trace_of_calls
 from stepscope.cli import main
 from stepscope.errors import StepscopeError
-from stepscope.query.document import markdown
 from stepscope.query.engine import run_sql
-from stepscope.query.views import VIEWS
+from stepscope.query.views import VIEWS, markdown
 from stepscope.trace.build import empty_trace
 
 if TYPE_CHECKING:

@@ -19,12 +19,11 @@ from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.modules import module_table
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.tree import call_tree
-from stepscope.report.payload import Payload
+from stepscope.report.payload import Payload, add_table, known_or_nan
 from stepscope.report.sections.flame import add_flame
 from stepscope.report.sections.kernels import add_kernels
 from stepscope.report.sections.modules import add_modules
 from stepscope.report.sections.operators import add_operators
-from stepscope.report.tables import add_table, known_or_nan
 
 if TYPE_CHECKING:
     from pathlib import Path

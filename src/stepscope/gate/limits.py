@@ -18,7 +18,14 @@ from stepscope.analysis.quantity import Quantity, Share
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.gate.judge import grown_row
-from stepscope.gate.rules import Allowance, allowance_of, known_name, unit_of, value_of, value_text
+from stepscope.gate.rules import (
+    Allowance,
+    allowance_of,
+    name_of_quantity,
+    unit_of,
+    value_of,
+    value_text,
+)
 from stepscope.trace.model import Trace
 from stepscope.trace.placing import staging_folder
 
@@ -76,7 +83,7 @@ def limits_of(given: Mapping[str, Any], where: str) -> Limits:
 
 def _quantity_name(name: str, key: str, where: str) -> str:
     try:
-        return known_name(name, quantity_names(), where)
+        return name_of_quantity(name, quantity_names(), where)
     except StepscopeError:
         raise _no_such(key, where) from None
 
@@ -106,7 +113,7 @@ def _compared(value: Any, where: str) -> dict[str, Allowance]:
         )
     allowances: dict[str, Allowance] = {}
     for key, allowed in value.items():
-        name = known_name(str(key), quantity_names(), f"{where}: {REGRESSION}")
+        name = name_of_quantity(str(key), quantity_names(), f"{where}: {REGRESSION}")
         allowance = allowance_of(name, allowed, f"{where}: {REGRESSION}: {key}")
         if allowance is not None:
             allowances[name] = allowance

@@ -87,7 +87,7 @@ def rules_of(table: Mapping[str, Any], where: str = "the rules") -> Rules:
     for key, value in table.items():
         if key in _SETTINGS or key in _TABLES:
             continue
-        name = known_name(key, NAMES, where, also=(*_TABLES, *_SETTINGS))
+        name = name_of_quantity(key, NAMES, where, also=(*_TABLES, *_SETTINGS))
         named.add(name)
         if (allowance := allowance_of(name, value, f"{where}: {key}")) is not None:
             grow[name] = allowance
@@ -99,7 +99,7 @@ def rules_of(table: Mapping[str, Any], where: str = "the rules") -> Rules:
     return Rules(grow, limits["max"], limits["min"], times, calls, frozenset(named))
 
 
-def known_name(name: str, names: Iterable[str], where: str, also: Iterable[str] = ()) -> str:
+def name_of_quantity(name: str, names: Iterable[str], where: str, also: Iterable[str] = ()) -> str:
     """Return the name of a quantity; an unknown one is an error that lists those that exist."""
     names = tuple(names)
     plain = name.replace("-", "_").lower()
@@ -189,7 +189,7 @@ def _limits(table: Any, where: str) -> dict[str, float]:
         raise StepscopeError(f'{where}={shown(table)}: give a table, such as peak_memory = "4GB"')
     limits = {}
     for key, value in table.items():
-        name = known_name(key, NAMES, where)
+        name = name_of_quantity(key, NAMES, where)
         limits[name] = value_of(name, value, f"{where}.{key}")
     return limits
 

@@ -101,9 +101,9 @@ class StepscopeTrace:
     def quantity(self, name: str) -> float | None:
         """Return a quantity of the trace: ``ops``, ``synchronisations``, ..."""
         from stepscope.analysis.quantities import quantities, quantity_names
-        from stepscope.gate.rules import known_name
+        from stepscope.gate.rules import name_of_quantity
 
-        return quantities(self.trace)[known_name(name, quantity_names(), "quantity")].total
+        return quantities(self.trace)[name_of_quantity(name, quantity_names(), "quantity")].total
 
     def __len__(self) -> int:
         return len(self.trace)

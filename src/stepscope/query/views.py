@@ -246,3 +246,12 @@ VIEWS.register(
         frames.ranks,
     )
 )
+
+
+def markdown() -> str:
+    parts = []
+    for view in VIEWS:
+        rows = [f"| `{column}` | {meaning} |" for column, meaning in view.columns.items()]
+        head = [f"### {view.name}", "", view.meaning, "", "| column | meaning |", "|---|---|"]
+        parts.append("\n".join([*head, *rows]))
+    return "\n\n".join(parts)

@@ -22,8 +22,7 @@ from stepscope.job.model import Job
 from stepscope.job.path import WORK, critical_path
 from stepscope.report.build import write_page
 from stepscope.report.pages import Page
-from stepscope.report.payload import Payload
-from stepscope.report.tables import add_table, known_or_nan
+from stepscope.report.payload import Payload, add_table, known_or_nan
 from stepscope.trace.model import DEVICE_KINDS, Float64, Int64, SliceFlags, SliceKind, Trace
 
 MOST_ARRIVALS = 250_000

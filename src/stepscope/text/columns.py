@@ -57,12 +57,12 @@ def number_text(count: int) -> str:
     return f"{count:,}"
 
 
-def known(value: int) -> str:
+def number_or_blank(value: int) -> str:
     """Return a number, or an empty text for an unknown one."""
     return "" if value == UNKNOWN else str(value)
 
 
-def known_bytes(value: int) -> str:
+def size_or_blank(value: int) -> str:
     """Return a size, or an empty text for an unknown one."""
     return "" if value == UNKNOWN else size_text(value) if value else "-"
 

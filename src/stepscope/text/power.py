@@ -12,7 +12,6 @@ from stepscope.units import percent_text
 _WORTH_TELLING = 0.005
 """Throttling for a smaller share of the time is not mentioned."""
 
-
 _WIDTH = 24
 
 

@@ -42,7 +42,6 @@ NO_THREAD = -1
 NO_SLICE = -1
 NO_STACK = 0
 
-
 _ON_DEVICE = np.isin(np.arange(256), DEVICE_KINDS)  # by kind: a lookup is faster than isin
 
 

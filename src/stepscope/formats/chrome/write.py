@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 20
 
-
 _Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
 
 _DELETE = 127  # the first code behind the printable ones

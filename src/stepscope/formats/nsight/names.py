@@ -36,7 +36,9 @@ class Names:
 
     def ids(self, numbers: Int64, default: str) -> UInt32:
         """Return string ids of texts by number; ``default`` stands for missing ones."""
-        return self._gathered.named(numbers, lambda number: plain_call(self.text(number, default)))
+        return self._gathered.name_ids(
+            numbers, lambda number: plain_call(self.text(number, default))
+        )
 
 
 def process_of(global_id: int) -> str:

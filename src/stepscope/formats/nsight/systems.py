@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.gathered import ABSENT, Gathered, device_track, shapes_of
 from stepscope.formats.nsight.host import add_calls, add_ranges, captured_nodes, name_tracks
 from stepscope.formats.nsight.names import Names, process_of
 from stepscope.formats.sqlite_file import SqliteFile
-from stepscope.formats.streams import device_track, shapes_of
 from stepscope.trace.keys import CAPTURED_NODE
 from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
 from stepscope.trace.validate import LATEST_NS
@@ -152,7 +151,7 @@ def _add_kind(file: SqliteFile, gathered: Gathered, names: Names, kind: _Kind) -
         return
     columns = ("start", "end", *_OF_WORK, kind.column, *kind.integers.values())
     values = dict(zip(columns, file.integers(table, columns), strict=True))
-    name = gathered.named(values[kind.column], kind.name)
+    name = gathered.name_ids(values[kind.column], kind.name)
     more = {key: values[column] for key, column in kind.integers.items()}
     _add_work(_Target(file, gathered, names), kind.category, name, values, more)
 

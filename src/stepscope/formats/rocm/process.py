@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.gathered import ABSENT, Gathered, device_track, shapes_of
 from stepscope.formats.sqlite_file import SqliteFile
-from stepscope.formats.streams import device_track, shapes_of
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import Bool, Int64, Track, UInt32
 
@@ -268,7 +267,7 @@ class Process:
         default: str,
         shown: Callable[[str], str] = str,
     ) -> UInt32:
-        return self.gathered.named(numbers, lambda number: shown(texts.get(number, default)))
+        return self.gathered.name_ids(numbers, lambda number: shown(texts.get(number, default)))
 
 
 def _copy_name(name: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.gathered import ABSENT, Gathered, device_track
 from stepscope.formats.sqlite_file import SqliteFile
-from stepscope.formats.streams import device_track
 from stepscope.trace.model import Trace, TraceInfo, Track
 
 PRODUCER = "rocmProfileData"
@@ -43,7 +42,7 @@ def _add_work(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) -> 
         if "barrier" in what or "marker" in what:
             category = "cuda_sync"
         rows = kind == word
-        name = gathered.named(text[rows], lambda key: strings.get(key, ""))
+        name = gathered.name_ids(text[rows], lambda key: strings.get(key, ""))
         name = np.where(name == 0, gathered.text(strings.get(word, category)), name)
         tracks = [
             gathered.track(device_track(*place))
@@ -77,7 +76,7 @@ def _add_calls(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) ->
     ):
         gathered.add_slices(
             category,
-            gathered.named(names[rows], lambda key: strings.get(key, "")),
+            gathered.name_ids(names[rows], lambda key: strings.get(key, "")),
             (start[rows], end[rows]),
             track[rows],
             correlation=number[rows] if category == "hip_runtime" else None,

@@ -10,9 +10,8 @@ from stepscope.analysis.host.flame_merge import FlameGraph
 from stepscope.analysis.host.sampled_flame import sampled_flame_graph
 from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.tree import call_tree
-from stepscope.report.payload import Payload
+from stepscope.report.payload import Payload, add_texts
 from stepscope.report.steady import steady_time
-from stepscope.report.tables import add_texts
 from stepscope.trace.model import SliceKind, Trace
 
 

@@ -21,13 +21,11 @@ from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.labels import Labels, name_labels
 from stepscope.analysis.sums import summed
 from stepscope.analysis.table import Table
-from stepscope.report.payload import Payload
+from stepscope.report.payload import Payload, add_table, known_or_nan
 from stepscope.report.sections.calls import Calls, calls_of
-from stepscope.report.tables import add_table, known_or_nan
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 
 Columns = dict[str, Sequence[str] | NDArray[Any]]
-
 
 _POWER_NUMBERS = (
     *("mean_watts", "most_watts", "limit_watts", "joules_per_step", "joules"),

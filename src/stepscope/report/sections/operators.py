@@ -15,11 +15,10 @@ from stepscope.analysis.host.waiting import waiting_texts
 from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.sums import distinct
-from stepscope.report.payload import Payload
+from stepscope.report.payload import Payload, add_table
 from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.report.sections.threads import host_threads, process_name
 from stepscope.report.steady import steady_time
-from stepscope.report.tables import add_table
 from stepscope.trace.model import Int64, SliceKind, Trace
 
 Columns = dict[str, Any]  # Labels, or NDArray of numbers

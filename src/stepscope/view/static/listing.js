@@ -92,7 +92,7 @@ export function moment(ms) {
 }
 
 /**
- * The rows that the filter leaves, in order. All words of the filter must be found.
+ * The rows that contain all words of the filter, in order.
  * @param {Row[]} rows the newest first
  * @param {View} view
  */

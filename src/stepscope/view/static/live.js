@@ -1,4 +1,4 @@
-// A recording that grows: the report's overview, drawn anew whenever there is more of it.
+// A recording in progress: the report's overview, redrawn when there is more data.
 
 import { unframed } from "stepscope/decode.js";
 import { bytes, number, time } from "stepscope/format.js";
@@ -49,7 +49,7 @@ async function show(look) {
   const top = root.scrollTop;
   if (typeof leave === "function") leave();
   root.replaceChildren();
-  // Of a recording that goes on there is no other page to lead to.
+  // A recording in progress has no other pages to link to.
   const app = /** @type {any} */ ({ data, has: () => false, link: () => "#", go() {} });
   leave = overview.show(root, data, {}, app);
   root.scrollTop = top;

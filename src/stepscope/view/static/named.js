@@ -1,4 +1,4 @@
-// The trace that a page is about, as its address names it.
+// The trace in the page's address.
 
 /** The last part of the address, as a part of other addresses. */
 export const link = location.pathname.slice(location.pathname.lastIndexOf("/") + 1);

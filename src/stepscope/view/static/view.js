@@ -63,7 +63,7 @@ function show() {
   for (const line of [...body.children]) {
     if (!wanted.includes(/** @type {HTMLElement} */ (line))) line.remove();
   }
-  // A line that stays where it is keeps the focus.
+  // An unchanged line keeps the focus.
   wanted.forEach((line, i) => {
     if (body.children[i] !== line) body.insertBefore(line, body.children[i] ?? null);
   });

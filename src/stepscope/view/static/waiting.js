@@ -1,4 +1,4 @@
-// The progress of a report that is being built. Then the same address is the report.
+// The progress of a report that is being built; afterwards the same address shows the report.
 
 import { startTheme } from "stepscope/theme.js";
 import { link, showName } from "./named.js";

@@ -1,4 +1,4 @@
-// The heat map: a row for each rank, a column for each step. Of many ranks a pixel shows the worst.
+// The heat map: a row for each rank, a column for each step. If ranks share a pixel, it shows the worst.
 
 import { fitted, h, themed } from "stepscope/dom.js";
 import { time } from "stepscope/format.js";
@@ -51,11 +51,11 @@ export class Heat {
   use(metric) {
     this.metric = ["delay", "own", "step"].includes(metric) ? metric : "delay";
     this.values = this.data.column(`heat.${this.metric}`);
-    // Steady steps make the range: the start of the program would make all else look alike.
+    // Steady steps define the range: slow first steps would make all others look alike.
     const steady = this.data.column("job.steady");
     const known = Array.from(this.values).filter((value, i) => value >= 0 && steady[i % steady.length]).sort((a, b) => a - b);
     const low = this.metric === "delay" ? 0 : (known[Math.floor(known.length * 0.02)] ?? 0);
-    // The largest of all: one late rank among a thousand must stand out.
+    // The maximum, since one late rank among a thousand must stand out.
     const high = known[known.length - 1] ?? 1;
     this.range = { low, high: Math.max(high, low + 1) };
     this.legend.textContent = `from ${time(this.range.low)} (light) to ${time(this.range.high)} and more (dark)`;

@@ -64,7 +64,7 @@ def export_paddle_json(
         write_paddle_json(trace, sink, progress)
 
 
-def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
+def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None) -> None:
     forest = Forest(trace)
     writer, total = _writer(forest)
     sink.write(_header(trace).encode())

@@ -7,7 +7,8 @@ rows) change nothing unless they are used.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 
 from stepscope.frameworks.paddle.memory_events import place_of_device
 from stepscope.frameworks.paddle.views.layout import (
@@ -15,6 +16,8 @@ from stepscope.frameworks.paddle.views.layout import (
     GPU_HEADER,
     NS_PER_UNIT,
     NUMBERS_WIDTH,
+    Cells,
+    Lines,
     Style,
     body,
     event_cells,
@@ -32,20 +35,14 @@ from stepscope.frameworks.paddle.views.summary_tables import (
     SummaryView,
     summary_tables,
 )
+from stepscope.frameworks.paddle.views.tables import (
+    EventRow,
+    EventTable,
+    MemoryRow,
+    SummaryTables,
+)
 from stepscope.text.layout import Layout, cut, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from enum import Enum
-
-    from stepscope.frameworks.paddle.views.layout import Cells, Lines
-    from stepscope.frameworks.paddle.views.tables import (
-        EventRow,
-        EventTable,
-        MemoryRow,
-        SummaryTables,
-    )
-    from stepscope.trace.model import Losses, Trace
+from stepscope.trace.model import Losses, Trace
 
 _OPERATOR_WIDTH = 52
 _KERNEL_WIDTH = 90

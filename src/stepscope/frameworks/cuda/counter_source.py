@@ -50,7 +50,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     name = "counters"
     when = COUNTERS
     what = "hardware counters"
-    default_interval_ns = INTERVAL_NS
+    interval_ns = INTERVAL_NS
 
     def made(self) -> _native.CounterSampler:
         from stepscope.frameworks.cuda.activity import CuptiUnavailableError, cupti_path
@@ -65,7 +65,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
             raise UnreadableError(str(error)) from None
         return _native.CounterSampler(
             cupti_path=path,
-            interval_ns=self._interval_ns,
+            interval_ns=self.interval_ns,
             candidates=[list(names) for names in METRICS.values()],
             **native_limit(self._limit),
         )
@@ -105,7 +105,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
         ]
         cost = percent_text(counts["cpu_ns"], counts["wall_ns"])
         full = "; some were lost: the buffer was full" if devices[0]["overflowed"] else ""
-        every = duration_text(self._interval_ns)
+        every = duration_text(self.interval_ns)
         return (
             f"{', '.join(names)} of {devices[0]['chip']} every {every}, "
             f"using {cost} of a core{full}"

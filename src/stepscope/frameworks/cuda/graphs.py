@@ -81,11 +81,9 @@ def captured_nodes(nodes: Mapping[str, Any], since_ns: int) -> Captured:
 def _tracks(threads: Int64) -> tuple[tuple[Track, ...], UInt32]:
     distinct, track = np.unique(threads, return_inverse=True)
     tracks = tuple(
-        _before_track() if thread < 0 else thread_track(thread, NO_THREAD, "")
+        Track(pid=str(os.getpid()), tid=_BEFORE, thread_name=_BEFORE)
+        if thread < 0
+        else thread_track(thread, NO_THREAD, "")
         for thread in distinct.tolist()
     )
     return tracks, track.reshape(-1).astype(np.uint32)
-
-
-def _before_track() -> Track:
-    return Track(pid=str(os.getpid()), tid=_BEFORE, thread_name=_BEFORE)

@@ -29,7 +29,7 @@ class Power(DeviceReader[_native.PowerSampler]):
     name = "nvml"
     when = POWER
     what = "power and clocks"
-    default_interval_ns = INTERVAL_NS
+    interval_ns = INTERVAL_NS
 
     def prepare(self) -> None:
         if self._obstacle:
@@ -41,7 +41,7 @@ class Power(DeviceReader[_native.PowerSampler]):
 
     def made(self) -> _native.PowerSampler:
         return _native.PowerSampler(
-            interval_ns=self._interval_ns,
+            interval_ns=self.interval_ns,
             devices=visible_devices(),
             **native_limit(self._limit),
         )
@@ -92,7 +92,7 @@ class Power(DeviceReader[_native.PowerSampler]):
         )
 
     def describe_running(self) -> str:
-        return self.describe() or f"NVML, every {duration_text(self._interval_ns)}"
+        return self.describe() or f"NVML, every {duration_text(self.interval_ns)}"
 
 
 def _is_device(device: object) -> bool:

@@ -30,11 +30,10 @@ class DeviceReader(Source, Generic[_Reader]):
 
     stage = Stage.DEVICE
     what: ClassVar[str]  # what is not recorded if this fails
-    default_interval_ns: ClassVar[int]
+    interval_ns: ClassVar[int]
 
-    def __init__(self, limit: MemoryLimit | None = None, interval_ns: int | None = None) -> None:
+    def __init__(self, limit: MemoryLimit | None = None) -> None:
         self._limit = limit
-        self._interval_ns = interval_ns or self.default_interval_ns
         self._obstacle = ""
         self._native: _Reader | None = None
         self._process = 0  # the process that started it: a forked child must not use it

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
 
-from stepscope.analysis.flops.inputs import Inputs
+from stepscope.analysis.flops.inputs import Formula, Inputs, Shape
 from stepscope.frameworks.torch.flops import FORMULAS as _TORCH
 from stepscope.frameworks.torch.flops.elements import adaptive_windows, broadcast
-
-if TYPE_CHECKING:
-    from stepscope.analysis.flops.inputs import Formula, Shape
 
 _ALSO_CALLED = {"input": "x", "other": "y"}  # parameter names that Paddle took over from torch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.analysis.host.landmarks import LANDMARKS
@@ -10,9 +10,6 @@ from stepscope.analysis.remedies import ADVICE
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FORMULAS.register(loader("stepscope.frameworks.paddle.flops:FORMULAS"))
 LANDMARKS.register(loader("stepscope.frameworks.paddle.landmarks:LANDMARKS"))

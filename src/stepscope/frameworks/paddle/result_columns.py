@@ -80,7 +80,7 @@ class PaddleFile:
         return user
 
 
-def captured_from_pb(data: bytes, *, shift_ns: int = 0) -> Captured:
+def captured_from_pb(data: bytes, *, shift_ns: int) -> Captured:
     """Return the events of a result file; ``shift_ns`` is added to their times."""
     return paddle_file(data, shift_ns=shift_ns).captured
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.stream.places import is_unsealed
-from stepscope.trace.model import RECORDINGS
-
-if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import RECORDINGS, Trace
 
 LANDMARKS.register(loader("stepscope.frameworks.python.landmarks:LANDMARKS"))
 

@@ -41,7 +41,7 @@ CUDA_MEMORY = Bridge(
 class CudaMemory:
     """Records the allocator's events; does nothing if torch has no CUDA."""
 
-    def __init__(self, torch: Any, *, may_build: bool = True) -> None:
+    def __init__(self, torch: Any, *, may_build: bool) -> None:
         self._may_build = may_build
         self._torch = torch
         self._bridge: ctypes.CDLL | None = None

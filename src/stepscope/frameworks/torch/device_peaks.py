@@ -6,14 +6,12 @@ this machine, with its clocks and libraries, and less than the data sheet promis
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.device.peaks import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, FLOAT64, TF32
 from stepscope.errors import StepscopeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _RUNS = 8
 _WARM_UP = 3

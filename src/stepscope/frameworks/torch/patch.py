@@ -129,7 +129,8 @@ def _replace_init(theirs: type, ours: type) -> None:
 
     @functools.wraps(original)  # some callers look at the signature
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        if _is_part_of_a_real_one(sys._getframe(1).f_globals.get("__name__")):
+        # A profiler of torch's from before the patch makes its inner one.
+        if sys._getframe(1).f_globals.get("__name__") == "torch.profiler.profiler":
             original(self, *args, **kwargs)
             return
         try:
@@ -142,11 +143,6 @@ def _replace_init(theirs: type, ours: type) -> None:
 
     _originals[theirs] = original
     theirs.__init__ = init  # type: ignore[misc]
-
-
-def _is_part_of_a_real_one(caller: str | None) -> bool:
-    """Tell whether a profiler of torch's from before the patch is making its inner one."""
-    return caller == "torch.profiler.profiler"
 
 
 @functools.cache

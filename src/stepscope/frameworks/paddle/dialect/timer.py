@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope import _native
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     _Step = tuple[int, int, int | None]  # duration, waiting time, samples
 
@@ -77,8 +77,7 @@ class BenchmarkTimer:
     evaluated during its training, and while another timer runs within a step.
     """
 
-    def __init__(self, now_ns: Callable[[], int] = _native.now_ns) -> None:
-        self._now_ns = now_ns
+    def __init__(self) -> None:
         self.running = False
         self._forget()
 
@@ -97,12 +96,12 @@ class BenchmarkTimer:
     def start(self) -> None:
         self._forget()
         self.running = True
-        self._start_ns = self._step_ns = self._now_ns()
+        self._start_ns = self._step_ns = _native.now_ns()
         _running.append(self)
 
     def step(self, num_samples: int | None = None) -> int:
         """End a step that processed so many samples and begin the next; return the current time."""
-        now_ns = self._now_ns()
+        now_ns = _native.now_ns()
         if not self.running or self._elsewhere:
             return now_ns
         if num_samples is None:
@@ -130,7 +129,7 @@ class BenchmarkTimer:
         self.running = False
         self._add_waiting()
         _running.remove(self)
-        now_ns = self._now_ns()
+        now_ns = _native.now_ns()
         for other in _running:
             other._leave_out_nested(self._thread, self._start_ns, now_ns)
         return self._summary() if self._steps > _STEPS_TO_WARM_UP else None
@@ -154,7 +153,7 @@ class BenchmarkTimer:
 
     def read_begins(self, dataset: object) -> None:
         """Note that the program starts to wait for the next batch of a data set."""
-        self._read_ns = self._now_ns()
+        self._read_ns = _native.now_ns()
         if self._dataset is None:
             self._dataset = dataset
         if self._elsewhere and dataset is self._dataset:
@@ -163,13 +162,13 @@ class BenchmarkTimer:
 
     def read_ends(self) -> None:
         if not self._elsewhere:
-            self._reader_ns += self._now_ns() - self._read_ns
+            self._reader_ns += _native.now_ns() - self._read_ns
 
     # Time that does not belong to the program's step.
 
     def leave_out_since(self, start_ns: int) -> None:
         """Exclude the time since a moment from the current step."""
-        self._step_ns += self._now_ns() - start_ns
+        self._step_ns += _native.now_ns() - start_ns
 
     def _leave_out_nested(self, thread: int, start_ns: int, end_ns: int) -> None:
         """Exclude another timer's run from the current step if it lies within the step."""

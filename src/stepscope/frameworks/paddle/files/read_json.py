@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +23,22 @@ from stepscope.frameworks.paddle.result_columns import PRODUCER
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
 from stepscope.trace.keys import CALL_STACK, INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
-from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks, Trace, TraceInfo, Track
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    Args,
+    Bool,
+    Int64,
+    IntColumn,
+    Marks,
+    Trace,
+    TraceInfo,
+    Track,
+    UInt32,
+)
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from stepscope.trace.model import Bool, Int64, UInt32
-
-    Columns = Mapping[str, Any]  # the result of _native.ChromeReader.finish
+Columns = Mapping[str, Any]  # the result of _native.ChromeReader.finish
 
 _NO_TIME = np.iinfo(np.int64).min
 _MEMORY = "[memory]"

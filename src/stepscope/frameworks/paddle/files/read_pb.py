@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,15 +16,9 @@ from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.gzip import file_bytes
 from stepscope.frameworks.paddle.result_columns import PRODUCER, PaddleFile, paddle_file
 from stepscope.trace.build import build
-from stepscope.trace.model import NO_PARENT, NO_SLICE, TraceInfo
+from stepscope.trace.model import NO_PARENT, NO_SLICE, Int32, Int64, Slices, Trace, TraceInfo
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from os import PathLike
-
-    from stepscope.trace.model import Int32, Int64, Slices, Trace
-
-    Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 _HEAD = re.compile(rb"\x0a[\x01-\x1f]\d+(\.\d+)*\x10")  # version, and the key of span_index
 _NOT_A_TRACE = "is the file a result that paddle.profiler exported?"

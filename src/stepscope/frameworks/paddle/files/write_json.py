@@ -7,13 +7,17 @@ Unlike ``paddle.profiler``, this escapes names, and keeps three decimals of the 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.formats.chrome.write import json_text, text_chunks_of
-from stepscope.formats.files import output_file
+from stepscope.formats.files import Sink, output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.texts import AddedTexts
 from stepscope.frameworks.paddle.files.write_pb import VERSION, extra_info
 from stepscope.frameworks.paddle.memory_events import TracerMemEventType, place_of_device
@@ -22,17 +26,7 @@ from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import BYTES, CALL_STACK, INPUT_DIMS, INPUT_TYPES
-from stepscope.trace.model import NO_CORRELATION, IntColumn
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stepscope.formats.files import Sink
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace, UInt32
+from stepscope.trace.model import NO_CORRELATION, Int64, IntColumn, Trace, UInt32
 
 _Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
 
@@ -64,7 +58,7 @@ def export_paddle_json(
         write_paddle_json(trace, sink, progress)
 
 
-def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
+def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None) -> None:
     forest = Forest(trace)
     writer, total = _writer(forest)
     sink.write(_header(trace).encode())

@@ -7,13 +7,17 @@ which overrides the first for our reader and is skipped by other readers.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.formats.files import output_file
+from stepscope.formats.registry import Progress
 from stepscope.formats.texts import AddedTexts
 from stepscope.frameworks.paddle.memory_events import place_of_device
 from stepscope.frameworks.paddle.result_columns import NO_LAUNCH, PROPERTIES
@@ -22,18 +26,9 @@ from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import BYTES, CALL_STACK
-from stepscope.trace.model import NO_CORRELATION
+from stepscope.trace.model import NO_CORRELATION, Int32, Int64, Trace, UInt32
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int32, Int64, Trace, UInt32
-
-    Fields = list[tuple[int, Any]]  # (number, value) pairs; a value may be fields again
+Fields = list[tuple[int, Any]]  # (number, value) pairs; a value may be fields again
 
 VERSION = "1.0.2"  # of the file layout, written since Paddle 2.5
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from stepscope.trace.keys import INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def input_lists(pairs: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:

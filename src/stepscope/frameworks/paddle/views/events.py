@@ -6,26 +6,20 @@ Sums are computed on columns; only the few numbers of each name become rows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.tree import ids_where
-from stepscope.frameworks.paddle.views.forest import NO_ROW
+from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, Work
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.tables import ALL_THREADS, OTHERS, EventRow, EventTable, Span
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import NO_PARENT
+from stepscope.trace.model import NO_PARENT, Bool, Int64, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stepscope.frameworks.paddle.views.forest import Forest, Work
-    from stepscope.trace.model import Bool, Int64, Trace
-
-    Sorter = Callable[[list[EventRow]], list[EventRow]]
+Sorter = Callable[[list[EventRow]], list[EventRow]]
 
 PHASES = (
     TracerEventType.Dataloader,

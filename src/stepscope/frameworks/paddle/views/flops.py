@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,11 +12,7 @@ from stepscope.analysis.tree import ids_where
 from stepscope.frameworks.paddle.views.forest import Forest
 from stepscope.text.layout import printable
 from stepscope.trace.event_types import TracerEventType
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import Bool, Int64, Trace
 
 _WIDTH = 100
 _TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3}

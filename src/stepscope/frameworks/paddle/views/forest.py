@@ -6,11 +6,13 @@ hangs under the call that launched it. Here these are columns, computed on first
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.device.launches import launching_calls, launching_operators
 from stepscope.analysis.host.event_types import event_types
@@ -19,15 +21,17 @@ from stepscope.frameworks.paddle.memory_events import memory_figures
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Bool, Int32, Int64, Trace, UInt8
-
+from stepscope.trace.model import (
+    DEVICE_KINDS,
+    NO_PARENT,
+    NO_SLICE,
+    Bool,
+    Int32,
+    Int64,
+    SliceKind,
+    Trace,
+    UInt8,
+)
 
 NO_ROW = -1
 _FIRST_MADE_UP_ID = 1 << 32  # for tracks that have no number

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from stepscope.trace.model import Int64
+from stepscope.trace.model import Int64
 
 
 class Groups:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from stepscope.frameworks.paddle.views.tables import EventRow, Span
 from stepscope.text.layout import Layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from stepscope.frameworks.paddle.views.tables import EventRow, Span
 
 Cells = tuple[str, ...]
 Lines = list[str | Cells]  # lines without columns, or the cells of a row

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stepscope.analysis.sums import around
+from stepscope.frameworks.paddle.views.forest import Forest
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.tables import MemoryRow, MemoryTable, Peak
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import NO_SLICE
-
-if TYPE_CHECKING:
-    from stepscope.frameworks.paddle.views.forest import Forest
-    from stepscope.trace.model import Int64
+from stepscope.trace.model import NO_SLICE, Int64
 
 OUTSIDE = "(outside of all events)"
 _HIGH = 2**32

@@ -7,13 +7,17 @@ rows) change nothing unless they are used.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 
+from stepscope.frameworks.paddle.memory_events import place_of_device
 from stepscope.frameworks.paddle.views.layout import (
     CALLS_WIDTH,
     GPU_HEADER,
     NS_PER_UNIT,
     NUMBERS_WIDTH,
+    Cells,
+    Lines,
     Style,
     body,
     event_cells,
@@ -31,20 +35,14 @@ from stepscope.frameworks.paddle.views.summary_tables import (
     SummaryView,
     summary_tables,
 )
+from stepscope.frameworks.paddle.views.tables import (
+    EventRow,
+    EventTable,
+    MemoryRow,
+    SummaryTables,
+)
 from stepscope.text.layout import Layout, cut, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from enum import Enum
-
-    from stepscope.frameworks.paddle.views.layout import Cells, Lines
-    from stepscope.frameworks.paddle.views.tables import (
-        EventRow,
-        EventTable,
-        MemoryRow,
-        SummaryTables,
-    )
-    from stepscope.trace.model import Losses, Trace
+from stepscope.trace.model import Losses, Trace
 
 _OPERATOR_WIDTH = 52
 _KERNEL_WIDTH = 90
@@ -255,7 +253,8 @@ def _memory_view(tables: SummaryTables, style: Style) -> Iterator[str]:
     )
     for place, peak in tables.memory.peaks.items():
         rows = [row for row in tables.memory.rows if row.place == place]
-        yield layout.titled(f"Memory Summary - {_place_name(place)}")
+        name = place if place.startswith("Place(") else place_of_device(place)
+        yield layout.titled(f"Memory Summary - {name}")
         yield f"Peak Allocated Memory: {peak.allocated_bytes}"
         yield f"Peak Reserved Memory: {peak.reserved_bytes}"
         yield from (layout.rule, layout.line(headers), layout.rule)
@@ -268,13 +267,6 @@ def _memory_cells(row: MemoryRow) -> Cells:
     counts = (row.allocations, row.frees)
     sizes = (row.allocated_bytes, row.freed_bytes, row.increased_bytes)
     return (printable(row.name), row.type, *map(str, counts), *map(str, sizes))
-
-
-def _place_name(device: str) -> str:
-    """Return Paddle's name for the place of memory."""
-    if device.startswith("Place("):
-        return device
-    return f"Place({re.sub('^cuda:', 'gpu:', device)})"
 
 
 def _by_thread(

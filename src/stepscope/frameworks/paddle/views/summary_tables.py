@@ -7,8 +7,8 @@ device work counts even if its launch is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from stepscope.frameworks.paddle.views.events import (
     operator_table,
     user_defined_table,
 )
-from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, rows_by_value
+from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, Work, rows_by_value
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.memory_table import memory_table
 from stepscope.frameworks.paddle.views.tables import (
@@ -41,12 +41,7 @@ from stepscope.frameworks.paddle.views.tables import (
     share,
 )
 from stepscope.trace.event_types import TracerEventType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stepscope.frameworks.paddle.views.forest import Work
-    from stepscope.trace.model import Bool, Int64, Trace
+from stepscope.trace.model import Bool, Int64, Trace
 
 PROCESS_CPU_KEY = "Process Cpu Utilization"
 SYSTEM_CPU_KEY = "System Cpu Utilization"

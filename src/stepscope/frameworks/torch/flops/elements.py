@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 from math import gcd, prod
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stepscope.analysis.flops.inputs import Formula, Inputs, Shape
+from stepscope.analysis.flops.inputs import Formula, Inputs, Shape
 
 # --- elementwise, softmax, losses ---
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stepscope.analysis.flops.inputs import Formula, Inputs, Shape
+from stepscope.analysis.flops.inputs import Formula, Inputs, Shape
 
 
 def _same(*sizes: int) -> int:

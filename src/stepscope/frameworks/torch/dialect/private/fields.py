@@ -15,6 +15,8 @@ from stepscope.trace.keys import CONCRETE_INPUTS, INPUT_DIMS, INPUT_STRIDES, INP
 from stepscope.trace.kinds import DEVICE_TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stepscope.frameworks.torch.dialect.private.event_tree import EventTree
     from stepscope.frameworks.torch.live_objects import LiveModule, LiveOptimizer, LiveTensor
 
@@ -163,8 +165,8 @@ class TorchOp(_OfSlice):
             int(note["impl"]),
             int(note["storage"]),
             _device(int(note["device_type"]), int(note["device_index"])),
-            _dtypes()[int(note["type"])],
-            _layouts().get(int(note["layout"]), torch.strided),
+            _of_torch(_DTYPES, int(note["type"])),
+            _of_torch(_LAYOUTS, int(note["layout"])) or torch.strided,
             dims,
             strides,
             numbers,
@@ -330,19 +332,9 @@ _LAYOUTS = (
 _DEVICES = {number: name for name, number in DEVICE_TYPES.items()}
 
 
-class _Known(dict[int, Any]):
-    def __missing__(self, key: int) -> Any:
-        return None
-
-
-def _dtypes() -> _Known:
-    torch = sys.modules["torch"]
-    return _Known({i: getattr(torch, name, None) for i, name in enumerate(_DTYPES)})
-
-
-def _layouts() -> _Known:
-    torch = sys.modules["torch"]
-    return _Known({i: getattr(torch, name, None) for i, name in enumerate(_LAYOUTS)})
+def _of_torch(names: Sequence[str], number: int) -> Any:
+    """Return the attribute of torch with this number, or None."""
+    return getattr(sys.modules["torch"], names[number], None) if number < len(names) else None
 
 
 def _device(kind: int, index: int) -> Any:

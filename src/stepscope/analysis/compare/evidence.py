@@ -135,7 +135,7 @@ def _times(before: Side, after: Side, pairs: dict[Work, Work]) -> tuple[list[Wor
 
 
 def _clean(run: Run) -> dict[Work, float]:
-    """Return the uninterrupted time of each kind of work in a step."""
+    """Return the uninterrupted time of each kind of work in a step, in ns."""
     run_moments = run.moments
     end = min(len(run_moments.ns), _MOST_MOMENTS)
     step, ns = run_moments.step[:end], run_moments.ns[:end]
@@ -178,7 +178,7 @@ def _kinds(run: Run, end: int) -> tuple[list[Work], Int64]:
 
 
 def _numbers(code: Int64) -> Int64:
-    """Return how many of the same code come before each."""
+    """Return for each code how many equal ones come before it."""
     order = np.argsort(code, kind="stable")
     ordered = code[order]
     begins = np.ones(len(code), np.bool_)
@@ -206,7 +206,7 @@ def _with_whole_gaps(names: list[Work], times: Float64) -> Float64:
 
 
 def _speed(times: Float64) -> Float64:
-    """Return how slow the machine was in each run: what half of the work is below."""
+    """Return how slow the machine was in each run: the weighted median of its work's slow-downs."""
     usual = np.median(times, axis=0)
     is_measured = (times > 0).all(axis=0) & (usual > 0)
     if not is_measured.any():
@@ -220,7 +220,7 @@ def _speed(times: Float64) -> Float64:
 
 
 def _labelings(counts: tuple[int, int], seed: int) -> Bool:
-    """Return ways to deal the runs to the sides: which are the first side's."""
+    """Return the ways to assign runs to sides, as masks of the first side's runs."""
     n, k = sum(counts), counts[0]
     if comb(n, k) <= _MOST_LABELINGS:
         chosen = np.array(list(combinations(range(n), k)))
@@ -234,7 +234,7 @@ def _labelings(counts: tuple[int, int], seed: int) -> Bool:
 
 
 def _scores(values: Float64, first: Bool) -> Float64:
-    """Return how clearly each kind of work differs between two sides, for each way to deal."""
+    """Return how clearly each kind of work differs between the sides, for every way to assign runs."""
     weights = first / first.sum(axis=1, keepdims=True), ~first / (~first).sum(axis=1, keepdims=True)
     middle = weights[0] @ values, weights[1] @ values
     spread = np.zeros_like(middle[0])
@@ -245,14 +245,14 @@ def _scores(values: Float64, first: Bool) -> Float64:
 
 
 def _clipped(values: Float64) -> Float64:
-    """Return values without outliers, whichever side these are on."""
+    """Return the values with outliers clipped, whichever side they are on."""
     middle = np.median(values, axis=0)
     spread = _OUTLYING * np.median(np.abs(values - middle), axis=0) + _FLOOR
     return np.clip(values, middle - spread, middle + spread)
 
 
 def _interval(values: Float64, is_after: Bool, seed: int) -> tuple[float, float, float]:
-    """Return the change of some work, and its interval, by drawing the runs again and again."""
+    """Return the change of some work and its interval, by bootstrapping the runs."""
     generator = np.random.default_rng(seed)
     one, other = values[~is_after], values[is_after]
     drawn = [

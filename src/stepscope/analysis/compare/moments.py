@@ -23,7 +23,7 @@ from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, Trace
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The time of each steady step, in the order of time; without steps, that of the trace."""
+    """The time of each steady step in order; without steps, the time of the whole trace."""
 
     unit: str  # "step", "request" or "run"
     how: str  # by what steps were recognised
@@ -36,14 +36,14 @@ class Windows:
         return len(self.start_ns)
 
     def take(self, which: Bool) -> Windows:
-        """Return some of them."""
+        """Return the windows of some steps."""
         columns = (self.start_ns, self.end_ns, self.track, self.duration_ns)
         return Windows(self.unit, self.how, *(column[which] for column in columns))
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Pieces of the time of some steps, each within one step, in the order of time."""
+    """Pieces of the steps' time in order, each within one step."""
 
     step: Int64  # index of the window
     owner: Int64  # the slice that it belongs to, NO_SLICE where none runs
@@ -52,7 +52,7 @@ class Moments:
     on_device: bool  # whether devices do any work in this program
 
     def of_steps(self, which: Bool) -> Moments:
-        """Return those of some of the steps, which are numbered anew."""
+        """Return the moments of some steps, which are numbered anew."""
         number = np.cumsum(which) - 1
         mine = which[self.step]
         step, owner = number[self.step[mine]], self.owner[mine]
@@ -60,7 +60,7 @@ class Moments:
 
 
 def windows(trace: Trace) -> Windows:
-    """Return the time that a comparison is about."""
+    """Return the time that a comparison covers."""
     steps = step_table(trace)
     if not len(steps):
         return _whole(trace)
@@ -116,7 +116,7 @@ def moments(trace: Trace, wanted: Windows) -> Moments:
 
 
 def _thread_timeline(trace: Trace, track: int) -> Timeline:
-    """Return the innermost slice of a thread at each moment; the backward pass may run beside."""
+    """Return the innermost slice of a thread, or of its backward pass, at each moment."""
     slices, parts = trace.slices, host_parts(trace)
     if not len(slices):
         return innermost(trace, np.zeros(0, np.int64))
@@ -149,7 +149,7 @@ def _device_timeline(work: DeviceWork) -> Timeline | None:
 
 
 def _first_begun(work: DeviceWork, which: Int64) -> Timeline:
-    """Give each moment to the piece that began first of those that run; they may overlap."""
+    """Give each moment to the piece of work that began first; pieces may overlap."""
     which = which[work.duration_ns[which] > 0]
     if not len(which):
         return Timeline(np.zeros(0, np.int64), np.zeros(0, np.int64))

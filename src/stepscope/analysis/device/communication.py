@@ -134,14 +134,14 @@ def _group_numbers(
 
 
 def collective_of_kernel(kernel: str) -> str:
-    """Return the collective that a kernel's name tells of; the name itself where it does not."""
+    """Return the collective in a kernel's name; the name itself if there is none."""
     match = _NCCL_NAME.search(kernel)
     word = _COLLECTIVE_WORD.search(kernel)
     return match[1] if match else word[0] if word else kernel
 
 
 def _collective_and_type(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
-    """Return the collective and the type of its elements."""
+    """Return the collective and its element type."""
     pairs = pairs_of(trace.strings[fragment])
     kernel = trace.strings[name]
     collective = pairs.get(COLLECTIVE)

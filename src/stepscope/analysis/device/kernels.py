@@ -115,7 +115,7 @@ def _occupancy(trace: Trace, rows: Int64, group: Int64, duration_ns: Int64, grou
 def _operators(
     work: DeviceWork, rows: Int64, group: Int64, duration_ns: Int64, groups: int
 ) -> tuple[tuple[str, ...], Int64]:
-    """Return the name of the operator behind most of each group's time, and how many there are."""
+    """Return the operator that launched most of each group's time, and how many operators did."""
     trace, host = work.trace, work.operator[rows]
     with_operator = np.flatnonzero(host != NO_SLICE)
     if not len(with_operator):

@@ -143,7 +143,7 @@ def _queue_numbers(work: DeviceWork, pieces: Int64) -> tuple[tuple[int, ...], fl
 
 
 def _length_of(call_ns: Int64, start_ns: Int64) -> QueueLength:
-    """Count who has come and not gone; work that starts before its call never waited."""
+    """Return the queue length over time; work that starts before its call never waited."""
     came = np.minimum(call_ns, start_ns)
     times, moment = np.unique(np.concatenate([came, start_ns]), return_inverse=True)
     change = np.bincount(moment[: len(came)], minlength=len(times))
@@ -152,7 +152,7 @@ def _length_of(call_ns: Int64, start_ns: Int64) -> QueueLength:
 
 
 def _ahead(call_ns: Int64, start_ns: Int64) -> Int64:
-    """Return how much of a stream had been launched before each call and had not started then."""
+    """Return how many earlier launches of the stream had not started at each call."""
     came, gone = np.sort(np.minimum(call_ns, start_ns)), np.sort(start_ns)
     earlier = np.searchsorted(came, call_ns, side="left")
     started = np.searchsorted(gone, call_ns, side="right")

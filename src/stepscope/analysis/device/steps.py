@@ -80,7 +80,7 @@ class DeviceStep:
 
 @shared
 def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
-    """Return the steps of every device; none where steps overlap, as requests may."""
+    """Return the steps of every device; empty if steps overlap, as requests may."""
     work = work or device_work(trace)
     steps = step_table(trace)
     if not len(steps) or not len(work) or (steps.start_ns[1:] < steps.end_ns[:-1]).any():
@@ -111,7 +111,7 @@ def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
 
 @shared
 def device_step(trace: Trace) -> DeviceStep | None:
-    """Return the average steady step as host and device see it; None where that is not known."""
+    """Return the average steady step as host and device see it; None if unknown."""
     rows = device_steps(trace)
     if not len(rows.step):
         return None
@@ -135,7 +135,7 @@ def device_step(trace: Trace) -> DeviceStep | None:
 
 
 def _free_since(work: DeviceWork, device: int, host_ns: Int64, first_ns: Int64) -> Int64:
-    """Return since when a device could have worked for a step: host and earlier work let it."""
+    """Return since when a device could have worked for a step."""
     mine = work.device == device
     before = mine & (work.start_ns < first_ns[0])
     free_ns: Int64 = np.maximum(host_ns, work.end_ns[before].max(initial=int(host_ns[0])))
@@ -172,7 +172,7 @@ def _joined(
 
 
 def _marked(trace: Trace, work: DeviceWork, steps: Steps) -> tuple[Int64, Int64]:
-    """Return when each device began and ended each step, by its own marks: _NEVER without one."""
+    """Return when each device began and ended each step by its own marks; _NEVER without marks."""
     slices = trace.slices
     rows = np.flatnonzero(slices.kind == SliceKind.DEVICE_RANGE)
     numbers = [step_number(trace.name_of(int(row))) for row in rows]
@@ -187,7 +187,7 @@ def _marked(trace: Trace, work: DeviceWork, steps: Steps) -> tuple[Int64, Int64]
 
 
 def _launched(trace: Trace, work: DeviceWork, steps: Steps) -> tuple[Int64, Int64]:
-    """Return when each device began and ended each step, by what was launched in it."""
+    """Return when each device began and ended the work that each step launched."""
     slices = trace.slices
     launch = np.where(work.call == NO_SLICE, work.operator[work.rows], work.call)
     at_ns = slices.start_ns[launch]

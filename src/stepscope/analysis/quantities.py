@@ -68,7 +68,7 @@ def _of_rows(
     amount: Int64 | None = None,
     unit: Unit = Unit.COUNT,
 ) -> Quantity:
-    """Count slices, or what they amount to."""
+    """Count slices, or sum their amounts."""
     amounts = np.ones(len(rows), np.int64) if amount is None else amount
     return Quantity(
         name,
@@ -82,7 +82,7 @@ def _of_rows(
 
 @shared
 def _asked_ns(trace: Trace) -> Int64:
-    """Return when each slice started; device work when it was launched, which tells its step."""
+    """Return the start of each slice, or of device work's launch, which decides its step."""
     work, slices = device_work(trace), trace.slices
     launched = work.call != NO_SLICE
     if not launched.any():
@@ -104,7 +104,7 @@ def _by_step(trace: Trace, time_ns: Int64, amount: Int64) -> tuple[float, ...]:
 
 
 def _shares(trace: Trace, rows: Int64, amount: Int64) -> Iterator[Share]:
-    """Yield who has most of something, by name; each with the line that has most of its."""
+    """Yield the shares of a quantity by name, each with the lines that have most of it."""
     slices = trace.slices
     names, which = np.unique(slices.name[rows], return_inverse=True)
     which = which.reshape(-1)
@@ -118,7 +118,7 @@ def _shares(trace: Trace, rows: Int64, amount: Int64) -> Iterator[Share]:
 
 
 def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float], ...]:
-    """Return the program's lines in which something happens; nothing without stacks."""
+    """Return the program's lines with their amounts; empty without stacks."""
     stacks, which = np.unique(_stacks(trace)[rows], return_inverse=True)
     sums = np.bincount(which.reshape(-1), amount.astype(np.float64), len(stacks))
     line_of_stack, sums_of_lines = _own_lines(trace), dict[str, float]()
@@ -135,13 +135,13 @@ def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float]
 
 @shared
 def _own_lines(_trace: Trace) -> dict[int, str]:
-    """Return what is known of stacks, for all quantities of a trace: filled as they are met."""
+    """Return a dictionary of the own lines of stacks, which all quantities of a trace fill."""
     return {}
 
 
 @shared
 def _stacks(trace: Trace) -> UInt32:
-    """Return the stack of each slice, or of the nearest around it that has one."""
+    """Return the stack of each slice, or of the nearest slice around it that has one."""
     stack = trace.slices.stack
     return np.append(stack, np.uint32(NO_STACK))[nearest(trace.slices.parent, stack != NO_STACK)]
 
@@ -200,7 +200,7 @@ def _graph_breaks(trace: Trace, name: str) -> Quantity:
 
 
 def _whole(trace: Trace, name: str, rows: Int64) -> Quantity:
-    """Count what happens in the course of a run, not in each step."""
+    """Count what happens in the course of a run rather than in each step."""
     shares = tuple(_shares(trace, rows, np.ones(len(rows), np.int64)))
     return Quantity(name, words_of(name), Unit.COUNT, len(rows), (), shares)
 
@@ -264,13 +264,13 @@ def _device_busy(trace: Trace, name: str) -> Quantity:
 
 
 def step_times(trace: Trace) -> Int64:
-    """Return how long each step took, in their order, without compiling."""
+    """Return the duration of each step in order, without compilation."""
     steps = step_table(trace)
     return without_compilation(trace, steps.start_ns, steps.duration_ns)
 
 
 def operator_times(trace: Trace, name: str) -> tuple[float, ...]:
-    """Return how long the calls of an operator, kernel or range took in each step."""
+    """Return the time of an operator, kernel or range in each step."""
     slices = trace.slices
     rows = np.flatnonzero(np.isin(slices.name, ids_where(slices.name, trace.strings, name.__eq__)))
     rows = outermost(trace, rows)

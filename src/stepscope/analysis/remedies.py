@@ -10,7 +10,7 @@ from stepscope.registry import Registry
 
 
 class Remedy(Enum):
-    """What a framework has words of its own for."""
+    """Advice for which frameworks have words of their own."""
 
     COMPILER = auto()  # which fuses operators: its name
     FEWER_LAUNCHES = auto()  # a compiler that makes graphs of the device's, before those

@@ -234,7 +234,7 @@ def _labelings(counts: tuple[int, int], seed: int) -> Bool:
 
 
 def _scores(values: Float64, first: Bool) -> Float64:
-    """Return how clearly each kind of work differs between the sides, for every way to assign runs."""
+    """Return how clearly each kind of work differs between the sides, for each labeling."""
     weights = first / first.sum(axis=1, keepdims=True), ~first / (~first).sum(axis=1, keepdims=True)
     middle = weights[0] @ values, weights[1] @ values
     spread = np.zeros_like(middle[0])

@@ -94,14 +94,14 @@ def find_problems(trace: Trace) -> list[Finding]:
 
 
 def _recorded(finding: Finding, undisturbed_run: Undisturbed) -> Finding:
-    """Have the evidence name the time by the clock of the recording."""
+    """Convert the evidence's times to the clock of the recording."""
     times = {key: finding.evidence[key] for key in ("from", "to") if key in finding.evidence}
     recorded = {key: undisturbed_run.recorded_ns(time_ns) for key, time_ns in times.items()}
     return replace(finding, evidence={**finding.evidence, **recorded})
 
 
 def _with_line(finding: Finding) -> Finding:
-    """Have the title name the guilty line: many read no further."""
+    """Name the guilty line in the title, since many read no further."""
     if not finding.places or line_words(finding.places[0]) in finding.title:
         return finding
     place = place_words(finding.places[0])

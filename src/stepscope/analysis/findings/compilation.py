@@ -90,7 +90,7 @@ def compiling_again(facts: Facts) -> Finding | None:
 
 
 def _all_along(facts: Facts, spent: Ledger, which: Bool) -> bool:
-    """Tell whether something happens in most steps; without steps, all over the run."""
+    """Tell whether something happens in most steps, or all over a run without steps."""
     if spent.unit != "run":
         return spent.in_most_steps(which)
     time_ns = facts.trace.samples.time_ns[spent.row]

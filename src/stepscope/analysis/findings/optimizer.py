@@ -116,7 +116,7 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
 
 
 def _idle_ns(facts: Facts, calls: Int64) -> int:
-    """Return how long devices wait while some calls run."""
+    """Return how long devices are idle while the given calls run."""
     slices = facts.trace.slices
     time = union(slices.start_ns[calls], slices.ends_of(calls)).shared_with(facts.step_time)
     busy = facts.work.busy(np.ones(len(facts.work), np.bool_))
@@ -124,7 +124,7 @@ def _idle_ns(facts: Facts, calls: Int64) -> int:
 
 
 def _fix(kind: str) -> str:
-    """Return what an optimizer can do: torch has fused ones of a few kinds, and foreach of most."""
+    """Return advice for an optimizer: fused or foreach, as far as torch has it for that kind."""
     if kind in _FUSED:
         return (
             f"Use torch.optim.{kind}(..., fused=True), or foreach=True where that is not "
@@ -139,6 +139,6 @@ def _fix(kind: str) -> str:
 
 
 def _outermost_operators(facts: Facts, calls: Int64) -> Int64:
-    """Return the operators inside some ranges that no operator inside them encloses."""
+    """Return the outermost operators inside the given ranges."""
     is_operator = facts.trace.slices.kind == SliceKind.OPERATOR
     return outermost(facts.trace, np.flatnonzero(is_operator & facts.within(calls)))

@@ -80,7 +80,7 @@ def _fix_of_collections(facts: Facts, spot: Spot | None) -> str:
 
 @DETECTORS.register
 def slow_step(facts: Facts) -> Finding | None:
-    """Find steps far longer than the median, and what they do in that time.
+    """Find steps that take far longer than the median, and what they do in that time.
 
     A step that does nothing else than the others was held up by the machine.
     """
@@ -121,7 +121,7 @@ def slow_step(facts: Facts) -> Finding | None:
 
 
 def _is_reported(facts: Facts, cause: Cause) -> bool:
-    """Tell whether there is a finding about that cause, whichever steps have it."""
+    """Tell whether another finding reports that cause."""
     if cause in (Cause.COLLECTION, Cause.DATA_LOADING):
         return True
     ledger = facts.ledger
@@ -130,7 +130,7 @@ def _is_reported(facts: Facts, cause: Cause) -> bool:
 
 
 def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> tuple[Cause | None, Spot | None]:
-    """Return what slow steps do that the others do not, and where; None where they do nothing."""
+    """Return what slow steps do in addition, and where; None if nothing."""
     ledger = facts.ledger
     is_slow = np.isin(ledger.step, slow)
     slow_ns = float(ledger.weight_ns[is_slow].sum())

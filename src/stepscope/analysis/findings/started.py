@@ -68,7 +68,7 @@ def processes_started(facts: Facts) -> Finding | None:
 
 @DETECTORS.register
 def workers_started(facts: Facts) -> Finding | None:
-    """Find a loader that is made anew, with its workers, in most of the steps."""
+    """Find a loader that is created anew, with its workers, in most steps."""
     workers = _workers()
     which = _moments(facts, workers)
     if _is_rare(facts, which):

@@ -30,7 +30,7 @@ _INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and 
 def counted_columns(
     events: Averages, tree: CallTree, within: Intervals | None = None
 ) -> Iterator[tuple[str, Int64]]:
-    """Yield the columns of single events whose totals may be added: nested calls count once.
+    """Yield the columns of single events that may be added up: nested calls count once.
 
     Of a call inside another of its group, ``cpu_ns``, ``device_ns`` and the bytes are 0; where two
     overlap, as those of asyncio tasks do, the moments that both have are the first one's.
@@ -88,7 +88,7 @@ def _ends(tree: CallTree) -> Int64:
 
 @shared
 def uncovered(events: Averages, tree: CallTree) -> tuple[Int64, Bool]:
-    """Return where each call's part that no earlier one of its key covers begins, and who has one.
+    """Return where the part of each call begins that no earlier call of its key covers.
 
     Calls stand in the order of their starts, the longer first: the inner ones come later.
     """
@@ -98,10 +98,10 @@ def uncovered(events: Averages, tree: CallTree) -> tuple[Int64, Bool]:
 
 
 class CallCells:
-    """The calls of some time, a cell for each thread and group, as ``grouped`` tells them apart."""
+    """Calls within a time, summed in a cell for each thread and group."""
 
     def __init__(self, events: Averages, tree: CallTree, within: Intervals | None) -> None:
-        """Sum single events that lie in some time, wholly or in part; None: all the time."""
+        """Sum the events that lie at least partly in ``within``; None for all."""
         self._each = events
         uncovered(events, tree)  # is known from here on, and needs room while there is some
         key = events.key.codes.astype(np.int64)  # and then in place: it may be large
@@ -126,7 +126,7 @@ class CallCells:
         }
 
     def grouped(self, tracks: tuple[int, ...] | None) -> tuple[Averages, Int64]:
-        """Return the groups of some threads, and how long all calls of each took together.
+        """Return the groups of some threads, and the total time of each group's calls.
 
         They stand in the order in which they were first seen; None: the groups of all threads.
         ``cpu_ns`` counts a moment once, the calls' time each call as it is.

@@ -72,7 +72,7 @@ LANDMARKS: Registry[Callable[[], Landmarks]] = Registry()
 
 
 def landmarks() -> Landmarks:
-    """Return what all frameworks have registered, as one."""
+    """Return the landmarks of all frameworks as one."""
     return _joined(tuple(LANDMARKS))
 
 

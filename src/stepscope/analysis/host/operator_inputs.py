@@ -20,7 +20,7 @@ _KEYS = ((INPUT_DIMS, INPUT_TYPES), (SAMPLED_DIMS, SAMPLED_TYPES))
 
 @dataclass(frozen=True, slots=True)
 class OperatorInputs:
-    """One row per operator whose inputs are known and have a tensor, in the order of slices."""
+    """One row per operator with known inputs, in the order of slices."""
 
     rows: Int64  # of the slices
     elements: Int64  # of the largest tensor
@@ -63,7 +63,7 @@ def _none() -> OperatorInputs:
 
 
 def _tensors_in(fragment: str) -> tuple[list[tuple[int, str]], bool] | None:
-    """Return size and type of each tensor of a call, and whether it was drawn; None without."""
+    """Return size and type of each input tensor, and whether it was drawn; None if unknown."""
     for number, (dims_key, types_key) in enumerate(_KEYS):
         if f'"{dims_key}"' in fragment:
             pairs = pairs_of(fragment)

@@ -50,7 +50,7 @@ class LineParts:
 
 @dataclass(frozen=True, slots=True)
 class SampledLines:
-    """One row per line of the user's on any sampled stack, ordered by file and line."""
+    """One row per line of the user's on a sampled stack, ordered by file and line."""
 
     place: tuple[Place, ...]
     self_ns: Int64  # of the samples whose innermost line of the user's it is
@@ -67,7 +67,7 @@ class SampledLines:
 def sampled_lines(
     trace: Trace, is_own: IsOwn = is_own_file, within: Intervals | None = None
 ) -> SampledLines | None:
-    """Return what the user's lines cost; None where no sample has one.
+    """Return what the user's lines cost; None if no sample has one.
 
     ``within`` counts only the time in some intervals, such as the steady steps: rows stay the same.
     """
@@ -118,7 +118,7 @@ def _parts(
 
 @shared
 def sample_weights(trace: Trace, within: Intervals | None = None) -> Int64:
-    """Return the time that each sample stands for, 0 of threads that only wait.
+    """Return the time that each sample stands for, 0 for threads that only wait.
 
     Of a sample that is in some intervals in part, ``within`` counts that part.
     """

@@ -161,7 +161,7 @@ def _costs(trace: Trace) -> _Costs:
 
 
 def _reader(trace: Trace) -> Callable[[str], Place | None]:
-    """Return what reads a frame: that of a module's call names the first line, where none ran."""
+    """Return the reader of a frame; frames of module calls only have their first line."""
     calls = distinct_ids(trace.slices.name[trace.slices.kind == SliceKind.PYTHON]).tolist()
     modules = {text for text in map(trace.strings.__getitem__, calls) if text.endswith("<module>")}
 
@@ -173,7 +173,7 @@ def _reader(trace: Trace) -> Callable[[str], Place | None]:
 
 
 def _with_own_calls(trace: Trace, stacks: KnownStacks | None) -> KnownStacks | None:
-    """Put a Python call's own frame on its stack: its own time is that of its own lines."""
+    """Put a Python call's own frame on its stack, since its own time is that of its lines."""
     calls = np.flatnonzero(trace.slices.kind == SliceKind.PYTHON)
     if stacks is None or not len(calls):
         return stacks
@@ -195,7 +195,7 @@ def _totals_by_calls(
 
 
 def _is_call(trace: Trace, on_own_frame: Bool) -> Int64:
-    """Return 1 for operators that no operator called, and for calls of the user's functions."""
+    """Return 1 for outermost operators and for calls of the user's functions."""
     slices = trace.slices
     kind = slices.kind
     inside = (slices.parent != NO_PARENT) & (

@@ -56,7 +56,7 @@ _FEWEST_LAYERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who asked for some of the memory that is in use at the peak."""
+    """What allocated some of the memory in use at the peak."""
 
     module: str
     line: str  # the innermost line of the program's own; "": not recorded
@@ -68,7 +68,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What would lower the peak, and by how much."""
+    """A way to lower the peak, and by how much."""
 
     id: str
     bytes: int
@@ -77,7 +77,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class PeakMemory:
-    """The peak of a device's memory: what it is made of."""
+    """The peak of a device's memory, and what it consists of."""
 
     device: str
     bytes: int
@@ -91,7 +91,7 @@ class PeakMemory:
 
     @property
     def unused(self) -> int:
-        """Return what the allocator held at the peak beyond what was in use."""
+        """Return what the allocator held at the peak beyond the memory in use."""
         return max(self.reserved - self.bytes, 0) if self.reserved else 0
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class PeakMemory:
 
 @shared
 def peak_memory(trace: Trace, device: str | None = None) -> PeakMemory | None:
-    """Return what holds the peak of a device, None if nothing is known of its memory."""
+    """Return what holds the peak of a device's memory, None if unknown."""
     try:
         timeline = memory_timeline(with_memory(trace), device)
     except NoMemoryError:
@@ -121,7 +121,7 @@ def peak_memory(trace: Trace, device: str | None = None) -> PeakMemory | None:
 
 
 def peaks_of_memory(trace: Trace) -> Iterator[PeakMemory]:
-    """Yield what holds the peak of every device whose memory was recorded."""
+    """Yield the peak of every device whose memory was recorded."""
     trace = with_memory(trace)
     for device in devices(trace):
         peak = peak_memory(trace, device)
@@ -168,7 +168,7 @@ def _words(category: Category) -> str:
 
 
 def _reserved(timeline: MemoryTimeline, time_ns: int) -> tuple[int, int]:
-    """Return what the allocator held at a moment, and at most."""
+    """Return what the allocator held at a moment, and its maximum."""
     memory, rows = timeline.trace.memory, rows_of_device(timeline.trace, timeline.device)
     at = max(int(np.searchsorted(memory.time_ns[rows], time_ns, side="right")) - 1, 0)
     reserved = np.maximum(memory.reserved[rows], 0)
@@ -176,7 +176,7 @@ def _reserved(timeline: MemoryTimeline, time_ns: int) -> tuple[int, int]:
 
 
 def _holders(timeline: MemoryTimeline, live: Int64, sites: Sites) -> Iterator[Holder]:
-    """Yield the places that asked for most of what lives."""
+    """Yield the places that allocated most of what lives."""
     strings, size = timeline.trace.strings, timeline.blocks.size[live]
     key = sites.of_slice * len(Category) + timeline.category[live]
     keys, which = np.unique(key, return_inverse=True)
@@ -216,7 +216,7 @@ def _savings(
 
 
 def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple[int, str]:
-    """Return what checkpoints would save, and whose activations these are."""
+    """Return how many bytes checkpoints would save, and of which activations."""
     activations = np.flatnonzero(timeline.category[live] == Category.ACTIVATION)
     activations = activations[
         np.argsort(timeline.blocks.start_ns[live][activations], kind="stable")
@@ -235,7 +235,7 @@ def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple
 
 
 def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> Bool:
-    """Return which blocks are gradients that an optimizer has used already."""
+    """Return a mask of gradients that an optimizer has used already."""
     slices = timeline.trace.slices
     names = ids_where(
         slices.name, timeline.trace.strings, lambda name: name.startswith(OPTIMIZER_STEP)
@@ -250,7 +250,7 @@ def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> 
 
 
 def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
-    """Return which blocks live only for the call of an operator that takes a workspace."""
+    """Return a mask of blocks that live only during an operator that takes a workspace."""
     slices, strings = timeline.trace.slices, timeline.trace.strings
     where = timeline.slice[live].astype(np.int64)
     ends = timeline.blocks.end_ns[live]
@@ -266,7 +266,7 @@ def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
 
 
 def _unknown(timeline: MemoryTimeline, live: Int64) -> Iterator[str]:
-    """Yield what a trace does not tell of the memory at the peak."""
+    """Yield what a trace does not say about the memory at the peak."""
     blocks = timeline.blocks
     size = blocks.size[live]
     before = int(size[(blocks.created[live] == NO_ROW) & (blocks.start_ns[live] == ALWAYS)].sum())

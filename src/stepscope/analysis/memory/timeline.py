@@ -102,7 +102,7 @@ class NoMemoryError(StepscopeError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvents:
-    """What happened to the blocks of one device, in the order of time."""
+    """What happened to the blocks of one device, in order of time."""
 
     time_ns: Int64  # ALWAYS for what was there before the recording
     action: UInt8  # Action
@@ -112,7 +112,7 @@ class MemoryEvents:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTimeline:
-    """The memory of one device: its blocks, what each was for, and the sums over time."""
+    """The memory of one device: blocks, their categories, and the sums over time."""
 
     device: str
     start_ns: int  # the first event
@@ -139,7 +139,7 @@ class MemoryTimeline:
         return MemoryEvents(time_ns[order], action[order], size[order], category[order])
 
     def levels(self, tick_ns: int = 1, offset_ns: int = 0) -> tuple[Int64, Int64]:
-        """Return times, and the bytes in use after each, a column for each category.
+        """Return times, and the bytes in use after each, a column per category.
 
         Times, with the offset added, are cut to whole ticks. Each appears once, but the first may
         appear twice: what was there before the recording has a row of its own.
@@ -154,7 +154,7 @@ class MemoryTimeline:
         return tick[is_new], np.cumsum(change, axis=0)
 
     def peak(self) -> Peak:
-        """Return when most was in use, and where its last block was allocated.
+        """Return when most memory was in use, and where its last block was allocated.
 
         This is what is meant by peak wherever one is shown.
         """
@@ -165,7 +165,7 @@ class MemoryTimeline:
         return Peak(self.device, int(self.totals.bytes[at]), time_ns, where)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the bytes in use by category and in all, a row for every time they changed."""
+        """Return the bytes in use by category and in total, a row for every change."""
         import polars as pl
 
         times, sizes = self.levels()
@@ -173,7 +173,7 @@ class MemoryTimeline:
         return pl.DataFrame({"time_ns": times, **columns, "total": sizes.sum(axis=1)})
 
     def blocks_to_polars(self) -> polars.DataFrame:
-        """Return every block: where, how large, for what, from when to when, and who asked."""
+        """Return every block: address, size, category, lifetime, and what allocated it."""
         import polars as pl
 
         blocks, trace = self.blocks, self.trace
@@ -193,7 +193,7 @@ class MemoryTimeline:
 
 @shared
 def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
-    """Return the timeline of a device's memory, by default of the GPU's where there is one."""
+    """Return the timeline of a device's memory, by default the GPU's if there is one."""
     trace = with_memory(trace)
     device = device or default_device(trace)
     blocks, statements = blocks_of_device(trace, device)
@@ -221,7 +221,7 @@ def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
 
 
 def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
-    """Return when most memory of a device was in use; None if nothing is known of its memory."""
+    """Return when most memory of a device was in use; None if unknown."""
     try:
         return memory_timeline(with_memory(trace), device).peak()
     except NoMemoryError:
@@ -273,7 +273,7 @@ def _backward_functions(trace: Trace) -> Bool:
 
 
 def _meets(blocks: Blocks, starts_ns: Int64) -> Bool:
-    """Return which blocks live at one of the ascending times, having been allocated before it."""
+    """Return a mask of blocks that lived at one of the ascending times after their start."""
     starts: Int64 = np.append(starts_ns, NEVER)
     following = starts[np.searchsorted(starts_ns, blocks.start_ns, side="right")]
     met: Bool = following < blocks.end_ns
@@ -281,7 +281,7 @@ def _meets(blocks: Blocks, starts_ns: Int64) -> Bool:
 
 
 def _meets_its_backward(trace: Trace, blocks: Blocks, is_backward: Bool) -> Bool:
-    """Return which blocks live when a backward function of their own thread's forward starts.
+    """Return a mask of blocks alive when a backward function of their thread's forward starts.
 
     Foreign traces name the forward thread by a number that no track has: there, any will do.
     """

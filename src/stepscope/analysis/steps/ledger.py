@@ -80,11 +80,11 @@ class Ledger:
         return np.isin(self.stack, [row for row, stack in self.stacks.items() if wanted(stack)])
 
     def each_ns(self, which: Bool) -> float:
-        """Return how long some moments are in an average step."""
+        """Return the time of some moments in an average step."""
         return float(self.weight_ns[which].sum()) / max(self.count, 1)
 
     def in_most_steps(self, which: Bool) -> bool:
-        """Tell whether there are such moments in most steps: else it is done now and then."""
+        """Tell whether most steps have such moments, rather than a few now and then."""
         return len(np.unique(self.step[which])) >= MOST_STEPS * self.count
 
     def take(self, which: Bool) -> Ledger:
@@ -94,7 +94,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The time that a ledger is about, on one thread."""
+    """The time of a ledger on one thread."""
 
     track: int
     time: Intervals
@@ -104,13 +104,13 @@ class _Window:
 
 @shared
 def ledger(trace: Trace) -> Ledger:
-    """Return where the time of the steady steps goes; without steps, that of the run."""
+    """Return where the time of the steady steps goes, or that of the run without steps."""
     return _without(ledger_with_startup(trace), *_STARTUP)
 
 
 @shared
 def ledger_with_startup(trace: Trace) -> Ledger:
-    """Return the same with what is imported and compiled meanwhile."""
+    """Return the same including imports and compilations."""
     steps = step_table(trace)
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
@@ -141,7 +141,7 @@ def _step_windows(trace: Trace) -> list[_Window]:
 
 
 def _run_windows(trace: Trace) -> list[_Window]:
-    """Return the whole run of the main thread; of the others, too, where it waits for them."""
+    """Return the whole run of the main thread, and of other threads if it waits for them."""
     samples, info = trace.samples, trace.info
     whole = union(np.array([info.start_ns]), np.array([info.end_ns]))
     tracks = np.unique(samples.track).tolist()
@@ -183,7 +183,7 @@ def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledg
 
 
 def _windows_at_once(windows: list[_Window]) -> float:
-    """Return how many threads are in their steps at a time, on average."""
+    """Return the average number of threads that are in their steps at a time."""
     times = [window.time for window in windows]
     if len(times) < 2:
         return 1.0
@@ -195,7 +195,7 @@ def _windows_at_once(windows: list[_Window]) -> float:
 
 
 def _threads_at(trace: Trace, windows: list[_Window], time_ns: Int64) -> Int64:
-    """Return how many of the threads there are at some times: from their first sample to the last.
+    """Return how many threads exist at some times: from their first sample to their last.
 
     The times are those of their samples, so that there is at least one.
     """
@@ -208,7 +208,7 @@ def _threads_at(trace: Trace, windows: list[_Window], time_ns: Int64) -> Int64:
 
 
 def _moments(trace: Trace, window: _Window) -> Float64:
-    """Return the samples of a thread within some time: the columns of a ledger."""
+    """Return the samples of a thread in a window, as columns of a ledger."""
     samples = trace.samples
     rows = np.flatnonzero(samples.track == window.track)
     weight = window.time.covered(samples.time_ns[rows], samples.end_ns[rows])
@@ -237,7 +237,7 @@ def _moments(trace: Trace, window: _Window) -> Float64:
 
 
 def _causes(stacks: Mapping[int, SampledStack], keys: Int64) -> Int8:
-    """Return the cause of each moment; there are few different ones."""
+    """Return the cause of each moment; there are few distinct keys."""
     distinct, which = np.unique(keys, axis=1, return_inverse=True)
     causes = [
         cause_of_moment(
@@ -258,7 +258,7 @@ def _part_at(trace: Trace, track: int, time_ns: Int64) -> Int64:
 
 
 def _device_busy(trace: Trace, window: _Window) -> Intervals | None:
-    """Return when devices work within the window; None in a program without device work."""
+    """Return when devices are busy within the window; None without device work."""
     work = device_work(trace)
     if not len(work):
         return None
@@ -266,7 +266,7 @@ def _device_busy(trace: Trace, window: _Window) -> Intervals | None:
 
 
 def _long_gaps(trace: Trace, window: _Window) -> Intervals:
-    """Return where a thread runs no operator for longer than Python needs between two."""
+    """Return where a thread runs no operator for longer than Python takes between two."""
     slices = trace.slices
     is_operator = np.isin(slices.kind, (SliceKind.OPERATOR, SliceKind.RUNTIME))
     rows = np.flatnonzero((slices.track == window.track) & is_operator)
@@ -284,7 +284,7 @@ def _collecting(trace: Trace, window: _Window) -> Intervals:
 
 
 def _with_exact_parts(made: Ledger, parts_ns: Int64, *, on_device: bool) -> Ledger:
-    """Scale the samples of each part to the time that its slices took; add parts without any.
+    """Scale the samples of each part to its exact time by slices; add parts without samples.
 
     What devices do is known by slices alone; the samples tell why they are idle.
     """
@@ -307,7 +307,7 @@ def _with_exact_parts(made: Ledger, parts_ns: Int64, *, on_device: bool) -> Ledg
 
 
 def _with_parts(made: Ledger, parts: list[tuple[Part, float]]) -> Ledger:
-    """Add the time of parts of which there are no samples."""
+    """Add the time of parts without samples."""
     nothing = np.full(len(parts), NO_SAMPLE, np.int64)
     part = np.array([part for part, _ in parts], np.int8)
     return replace(

@@ -111,8 +111,8 @@ class Answer:
     memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
     power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
     counters: tuple[CounterMean, ...] = ()  # of devices, where they were recorded
-    lost_ns: float = 0.0  # that other programs added to a step; in none of the figures above
-    threads: float = 1.0  # that are in steps, or share the time of a run without any, at a time
+    lost_ns: float = 0.0  # delay of a step by other programs; in none of the figures above
+    threads: float = 1.0  # average number of threads in steps, or at work in a run without steps
 
     def to_json(self) -> dict[str, Any]:
         steps = self.steps

@@ -100,7 +100,7 @@ def _strongest(values: Float64, generator: np.random.Generator) -> tuple[int, fl
 def _best_split(apart: Float64) -> tuple[int, float]:
     """Return the split with the largest energy distance, and that distance."""
     count = len(apart)
-    # Sums of distances within what comes before each point, and within what comes after it.
+    # The sums of the distances before each point, and after it.
     before = np.cumsum(np.tril(apart).sum(1))
     after = np.cumsum(np.triu(apart).sum(1)[::-1])[::-1]
     n = np.arange(FEWEST, count - FEWEST + 1)

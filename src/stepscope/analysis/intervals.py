@@ -101,7 +101,7 @@ class Timeline:
 
     def within(self, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64, Int64, Int64]:
         """Cut the timeline to intervals; return each piece's interval, owner, start and length."""
-        # Of what is at one time the owner's point comes first, then an end, then a start.
+        # At equal times the owner's point comes first, then ends, then starts.
         times = np.concatenate([self.time_ns, end_ns, start_ns])
         order = np.argsort(times, kind="stable")
         times = times[order]
@@ -125,7 +125,7 @@ def innermost(trace: Trace, rows: Int64) -> Timeline:
     """Return the innermost of some slices of one thread, given in order of starts."""
     slices = trace.slices
     start_ns, end_ns = slices.start_ns[rows], slices.ends_of(rows)
-    # The ends of those that began last come first: they are further inside.
+    # Of equal ends, those of slices that began last come first: they are further inside.
     by_end = len(rows) - 1 - np.argsort(end_ns[::-1], kind="stable")
     times = np.concatenate([end_ns[by_end], start_ns])
     chosen = np.zeros(len(slices) + 1, np.bool_)
@@ -134,5 +134,5 @@ def innermost(trace: Trace, rows: Int64) -> Timeline:
     while len(hidden := np.flatnonzero((outer != NO_SLICE) & ~chosen[outer])):
         outer[hidden] = slices.parent[outer[hidden]]
     owners = np.concatenate([outer, rows])
-    order = np.argsort(times, kind="stable")  # what ends does so before the next begins
+    order = np.argsort(times, kind="stable")  # of simultaneous points, ends come first
     return Timeline(times[order], owners[order])

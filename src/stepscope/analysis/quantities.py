@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -155,16 +156,8 @@ def _ops(trace: Trace, name: str) -> Quantity:
     return _of_rows(trace, name, outermost(trace, rows))
 
 
-def _all_ops(trace: Trace, name: str) -> Quantity:
-    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR))
-
-
-def _kernels(trace: Trace, name: str) -> Quantity:
-    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.KERNEL))
-
-
-def _copies(trace: Trace, name: str) -> Quantity:
-    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.MEMCPY))
+def _of_kind(kind: SliceKind, trace: Trace, name: str) -> Quantity:
+    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == kind))
 
 
 def _copied_bytes(trace: Trace, name: str) -> Quantity:
@@ -187,20 +180,9 @@ def _synchronisations(trace: Trace, name: str) -> Quantity:
     return _of_rows(trace, name, outermost(trace, rows))
 
 
-def _compilations(trace: Trace, name: str) -> Quantity:
-    return _whole(trace, name, compilations(trace))
-
-
-def _recompilations(trace: Trace, name: str) -> Quantity:
-    return _whole(trace, name, recompilations(trace))
-
-
-def _graph_breaks(trace: Trace, name: str) -> Quantity:
-    return _whole(trace, name, graph_breaks(trace))
-
-
-def _whole(trace: Trace, name: str, rows: Int64) -> Quantity:
+def _whole(find: Callable[[Trace], Int64], trace: Trace, name: str) -> Quantity:
     """Count what happens in the course of a run rather than in each step."""
+    rows = find(trace)
     shares = tuple(_shares(trace, rows, np.ones(len(rows), np.int64)))
     return Quantity(name, words_of(name), Unit.COUNT, len(rows), (), shares)
 
@@ -284,32 +266,26 @@ def operator_calls(trace: Trace, name: str) -> Quantity:
     return replace(_of_rows(trace, name, rows), words=f"calls of {name}")
 
 
+# Names whose words are more than the name itself.
 _WORDS = {
     "ops": "operators called",
     "all_ops": "operators in all",
-    "kernels": "kernels",
     "copies": "copies to or from devices",
     "copied_bytes": "bytes copied to or from devices",
-    "synchronisations": "synchronisations",
-    "compilations": "compilations",
-    "recompilations": "recompilations",
-    "graph_breaks": "graph breaks",
     "flops": "floating-point operations",
-    "peak_memory": "peak memory",
     "allocated_bytes": "bytes allocated",
     "device_busy": "device busy time",
-    "step_time": "step time",
 }
 _MAKERS: dict[str, Callable[[Trace, str], Quantity]] = {
     "ops": _ops,
-    "all_ops": _all_ops,
-    "kernels": _kernels,
-    "copies": _copies,
+    "all_ops": partial(_of_kind, SliceKind.OPERATOR),
+    "kernels": partial(_of_kind, SliceKind.KERNEL),
+    "copies": partial(_of_kind, SliceKind.MEMCPY),
     "copied_bytes": _copied_bytes,
     "synchronisations": _synchronisations,
-    "compilations": _compilations,
-    "recompilations": _recompilations,
-    "graph_breaks": _graph_breaks,
+    "compilations": partial(_whole, compilations),
+    "recompilations": partial(_whole, recompilations),
+    "graph_breaks": partial(_whole, graph_breaks),
     "flops": _flops,
     "peak_memory": _peak_memory,
     "allocated_bytes": _allocated_bytes,

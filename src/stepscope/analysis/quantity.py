@@ -39,7 +39,7 @@ class Share:
 
     name: str
     total: float
-    places: tuple[tuple[str, float], ...] = ()  # its lines, if they are known, the most first
+    places: tuple[tuple[str, float], ...] = ()  # its lines if known, the largest first
 
     @property
     def place(self) -> str:
@@ -67,8 +67,8 @@ class Quantity:
     name: str
     words: str
     unit: Unit
-    total: float | None  # None: the trace does not tell
-    by_step: tuple[float, ...] = ()  # nothing: it is not counted by step, or there are none
+    total: float | None  # None if unknown
+    by_step: tuple[float, ...] = ()  # empty if it is not counted by step, or without steps
     rows: tuple[Share, ...] = ()  # the largest first
     why_not: str = ""
 

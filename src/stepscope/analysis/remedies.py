@@ -34,5 +34,5 @@ class Advice:
     is_assumed: bool = False  # where a trace does not tell its framework
 
 
-# Each entry returns that of one framework, imported when asked.
+# Each entry imports and returns the advice of one framework.
 ADVICE: Registry[Callable[[], Advice]] = Registry()

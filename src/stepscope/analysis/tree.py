@@ -56,7 +56,7 @@ class CallTree:
     rows: UInt32 | None  # the slice of each event; None: event i is slice i
     parent: Int32  # the event that encloses it, always an earlier one; NO_PARENT at the top
     start_ns: Int64  # ascending
-    self_ns: Int64  # duration less that of the direct children; 0 for what ends on another thread
+    self_ns: Int64  # duration without direct children; 0 for slices that end on another thread
     is_device: Bool | None  # None: all of them ran on the host
     memory: EventMemory | None = None  # None: not recorded, or not asked for
 
@@ -178,7 +178,7 @@ def distinct_ids(ids: UInt32) -> Int64:
 def _mask(ids: UInt32, wanted: Int64) -> Bool | None:
     if not len(wanted):
         return None
-    table = np.zeros(int(ids.max()) + 1, np.bool_)  # texts are few, rows are many
+    table = np.zeros(int(ids.max()) + 1, np.bool_)  # there are few texts and many rows
     table[wanted] = True
     return table.take(ids)
 
@@ -228,7 +228,7 @@ def _climbed(parent: Int32, drop: Bool) -> Int32:
 def _below(parent: Int32, marked: Bool) -> Int64:
     """Return the rows whose parent is marked."""
     inside = marked.take(parent, mode="clip")
-    inside &= parent >= 0  # without a parent, "clip" asked the first row
+    inside &= parent >= 0  # "clip" reads the first row for rows without a parent
     return np.flatnonzero(inside)
 
 

@@ -34,9 +34,9 @@ MOST_TESTED = 8  # only the largest rows are tested, and p values are corrected 
 
 OUTSIDE = "outside of modules"
 
-_MOST_SHARED = 6_000_000  # slices: of more, what is kept would fill the memory
+_MOST_SHARED = 6_000_000  # with more slices, cached results would fill the memory
 _FEW_EVENTS = 300_000  # of one trace: looking for problems in a bigger one takes seconds
-_UNEVEN = 0.25  # of a line: runs of one program differ by that where the machine is busy
+_UNEVEN = 0.25  # of a line's time: by so much do runs differ on a busy machine
 _CERTAIN = 5.0  # errors
 _KIND_WORDS = {"idle": "device idle: ", "python": "", "range": "", "runtime": ""}
 

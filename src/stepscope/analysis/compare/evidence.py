@@ -33,22 +33,22 @@ from stepscope.trace.model import Bool, Float64, Int64
 
 _QUANTILE = 0.1  # of the times of one call over the steps
 _OFTEN = 0.5  # share of the steps that a call must be in
-_MOST_MOMENTS = 3_000_000  # of a run: of longer ones, the first steps
+_MOST_MOMENTS = 3_000_000  # of a run; of longer runs, the first moments
 _MOST_LABELINGS = 1000
 _FLOOR = 0.002  # of a step: what changes by less is as good as unchanged
 _DRAWS = 1000
-_AFTER = " after "  # between what no event covers, and what ran before it
+_AFTER = " after "  # separates a gap's name from the work that ran before it
 _AS_NARROW = 2.0  # an interval of the whole step this much wider than that of its parts
-_OUTLYING = 3.0  # median deviations: what is further off counts as that far
+_OUTLYING = 3.0  # median deviations at which outliers are clipped
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What the work in a step says about the change."""
 
-    p: float  # how often runs dealt at random differ so much
+    p: float  # probability of such a difference under random labelings
     changed: Mapping[Work, float]  # the kinds of work that did, by how much, of a step
-    change: float  # what they add to a step, of one
+    change: float  # what they add to a step, relative to it
     low: float
     high: float
 
@@ -227,7 +227,7 @@ def _labelings(counts: tuple[int, int], seed: int) -> Bool:
     else:
         generator = np.random.default_rng(seed)
         chosen = np.argsort(generator.random((_MOST_LABELINGS, n)), axis=1)[:, :k]
-        chosen[0] = np.arange(k)  # the way that was seen is one of them
+        chosen[0] = np.arange(k)  # the actual labeling is one of them
     first = np.zeros((len(chosen), n), np.bool_)
     first[np.arange(len(chosen))[:, None], chosen] = True
     return first
@@ -239,7 +239,7 @@ def _scores(values: Float64, first: Bool) -> Float64:
     middle = weights[0] @ values, weights[1] @ values
     spread = np.zeros_like(middle[0])
     for weight, at in zip(weights, middle, strict=True):
-        apart = np.abs(values[None] - at[:, None])  # one for each way, run and kind of work
+        apart = np.abs(values[None] - at[:, None])  # one for each labeling, run and kind of work
         spread += np.einsum("wr,wrk->wk", weight, apart)
     return np.asarray(np.abs(middle[1] - middle[0]) / (_FLOOR + spread))
 

@@ -23,7 +23,7 @@ _ENDING = re.compile(
 )
 _ALIKE = 0.5  # of the work of two modules: those that share less are different
 _TELLING = ("operator", "device")
-_LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)  # as samples tell it
+_LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)  # by samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,13 @@ SAME, NEW, GONE, RENAMED, MOVED = "same", "new", "gone", "renamed", "moved"
 class Row:
     """A kind of work in a usual step, before and after."""
 
-    what: str  # as it is called after; what is gone, before
+    what: str  # the name after the change; that before for work that is gone
     before_ns: int
     after_ns: int
-    before_count: float = 0.0  # calls in a step; 0 where that makes no sense
+    before_count: float = 0.0  # calls in a step; 0 if that makes no sense
     after_count: float = 0.0
     status: str = SAME
-    was: str = ""  # what it was called before, where that differs
+    was: str = ""  # the former name, if different
     kind: str = ""  # operator, device, python, range, idle, runtime
     module: str = ""
     name: str = ""
@@ -106,7 +106,7 @@ class Quantity:
     what: str
     before: float
     after: float
-    unit: str = ""  # "bytes"; empty: a number a step
+    unit: str = ""  # "bytes", or "" for a number per step
 
     @property
     def difference(self) -> float:

@@ -30,7 +30,7 @@ class Windows:
     start_ns: Int64
     end_ns: Int64
     track: Int64
-    duration_ns: Int64  # of each step: more than its window where steps overlap
+    duration_ns: Int64  # of each step; overlapping steps have more than their window
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -46,7 +46,7 @@ class Moments:
     """Pieces of the steps' time in order, each within one step."""
 
     step: Int64  # index of the window
-    owner: Int64  # the slice that it belongs to, NO_SLICE where none runs
+    owner: Int64  # the slice that owns it, NO_SLICE if none runs
     start_ns: Int64
     ns: Int64
     on_device: bool  # whether devices do any work in this program
@@ -73,7 +73,7 @@ def windows(trace: Trace) -> Windows:
     for number in np.unique(track):
         mine = np.flatnonzero(track == number)
         reached = np.maximum.accumulate(end_ns[mine])
-        # A moment that two steps share, as requests of a server may, belongs to the earlier.
+        # A moment that overlapping steps (requests of a server) share belongs to the earlier.
         start_ns[mine[1:]] = np.maximum(start_ns[mine[1:]], reached[:-1])
         end_ns[mine] = np.maximum(end_ns[mine], start_ns[mine])
     how = steps.by.value

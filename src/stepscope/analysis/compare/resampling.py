@@ -100,7 +100,7 @@ def _run_variance(before: Float64, after: Float64) -> tuple[float, int]:
 
 def drawn_medians(runs: Sequence[Float64], generator: np.random.Generator) -> Float64:
     """Return medians of a side over runs that are drawn with replacement."""
-    if len(runs) > 2:  # what their medians owe to their steps shows in how they differ
+    if len(runs) > 2:  # the medians' spread includes that of the steps
         of_runs = np.array([np.percentile(run, 50) for run in runs])
         medians = np.broadcast_to(logs(of_runs)[:, None], (len(runs), _DRAWS))
     else:

@@ -83,7 +83,7 @@ class Side:
     runs: tuple[Run, ...]
     unit: str
     how: str
-    chosen: int  # of how many steps the usual one is the mean
+    chosen: int  # number of steps whose mean is the usual one
     step_ns: int
     work: Amounts
     phases: Mapping[str, Amount]
@@ -202,8 +202,8 @@ def _series(run: Run, wanted: Work) -> Int64:
 class GapLines:
     """The time of each line, by which the time of groups that are gaps is split."""
 
-    shares: Mapping[int, Mapping[str, int]]  # by group: the sampled ns of each line or function
-    samples: Mapping[str, int]  # how many were taken in each where no operator runs
+    shares: Mapping[int, Mapping[str, int]]  # the sampled ns of each line or function in a group
+    samples: Mapping[str, int]  # number of samples in each where no operator runs
     all_lines: Mapping[str, tuple[int, int]]
 
     def split(self, group: int, ns: int) -> dict[str, int] | None:

@@ -23,10 +23,10 @@ BETWEEN = "between events"  # what no event covers is mostly Python
 
 NO_KERNEL = "no device work"
 
-_KNOWN_SHAPES = 0.5  # share of the operators: with fewer, rows are not told apart by shapes
+_KNOWN_SHAPES = 0.5  # share of operators with shapes, below which rows are not split by shapes
 _OPERATOR, _DEVICE, _RANGE, _PYTHON, _RUNTIME, _MODULE = range(6)
 _KINDS = ("operator", "device", "range", "python", "runtime", "python")
-_OF_MODULE = "Python of the module"  # not its name: that is the path, which has a place of its own
+_OF_MODULE = "Python of the module"  # without its name, which the module's path has
 _IDLE = {"operator": "idle", "range": "idle", "python": "idle", "runtime": "idle"}
 
 Group = tuple[str, str, str, str]  # kind, module, name, shapes
@@ -39,8 +39,8 @@ class Sorting:
     trace: Trace = field(repr=False)
     groups: tuple[Group, ...]
     group: Int64 = field(repr=False)  # of each slice
-    is_gap: Bool = field(repr=False)  # of each group: no operator or device work runs then
-    is_counted: Bool = field(repr=False)  # of each slice: it is a call of its group
+    is_gap: Bool = field(repr=False)  # whether no operator or device work runs in a group
+    is_counted: Bool = field(repr=False)  # whether each slice is a call of its group
 
     def group_at(self, owner: Int64) -> Int64:
         """Return the groups of some slices or NO_SLICE."""

@@ -39,9 +39,9 @@ CONFIDENCE = 0.95  # of the interval of the change
 SINGLE_RUN_EFFECT = 0.10
 FEWEST_STEPS = 5  # fewer steps on a side say nothing about how much they vary
 
-_FEWEST_LABELINGS = round(2 / ALPHA)  # of runs to sides: with fewer no p is below ALPHA
-_AGREEING = 0.5  # of the change of the median: how much the lower quartile must change, too
-_APART = 1.25  # times: faster steps that much slower are no noise
+_FEWEST_LABELINGS = round(2 / ALPHA)  # ways to assign runs to sides; with fewer no p is below ALPHA
+_AGREEING = 0.5  # the lower quartile must change by this share of the median's change
+_APART = 1.25  # factor by which faster steps must be slower to rule out noise
 _LOWER = 25  # the percentile that other work of the machine hardly touches
 
 
@@ -52,7 +52,7 @@ class Verdict(Enum):
     FASTER = "faster"
     SAME = "same"  # any change is smaller than the least one that matters
     NOISE = "noise"  # the difference is within what the samples vary by
-    UNKNOWN = "unknown"  # too little was measured: too few steps, or one run a side
+    UNKNOWN = "unknown"  # too few steps, or one run a side
 
     @property
     def is_real(self) -> bool:
@@ -84,7 +84,7 @@ class Comparison:
     change: float
     low: float  # of the interval of the change
     high: float
-    p: float  # how often an unchanged program would differ so much
+    p: float  # probability of such a difference in an unchanged program
     verdict: Verdict
     test: Test
     before_runs: int

@@ -84,7 +84,7 @@ class IdleGaps(Table):
     start_ns: Int64
     duration_ns: Int64
     before: Int64  # the row of the work that ends the gap, NO_SLICE at the end of the window
-    call: Int64  # the row of the runtime call that launched it, NO_SLICE where it is not known
+    call: Int64  # the row of the runtime call that launched it, NO_SLICE if unknown
     parts_ns: Int64  # a row per gap, a column per IdleReason
 
     def __len__(self) -> int:

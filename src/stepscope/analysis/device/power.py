@@ -69,7 +69,7 @@ class DevicePower:
     memory_share: float | None
     held_by_power: float | None  # share of the time in which clocks were held down
     held_by_heat: float | None
-    held_by_hardware: float | None  # for no reason that it tells
+    held_by_hardware: float | None  # for an unstated reason
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -141,7 +141,7 @@ def _energy(readings: Readings, window: Intervals) -> tuple[float | None, str]:
         moved = np.flatnonzero(np.diff(counted, prepend=counted[0] - 1))
         inside = int(window.contain(times[moved]).sum())
         if inside >= MIN_MOVES:
-            # Between two movements of the counter the device took what it grew by.
+            # Between two changes of the counter, the device used the difference.
             joules = _grown(times[moved], counted[moved].astype(np.float64), window) / 1e3
             return joules, "counter"
     times, power = readings.of(POWER, MILLIWATTS)

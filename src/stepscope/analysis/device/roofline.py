@@ -31,7 +31,7 @@ REACHABLE = 0.8  # good kernels reach this share of the roof
 FROM_A_CACHE = 3.0
 SHORTEST_NS = 2_000  # no kernel takes less: it has to start, to read and to write
 
-_ON_DEVICE = "DtoD"  # copies within a device; all others are limited by what is between
+_ON_DEVICE = "DtoD"  # copies within a device; others are limited by the connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class Roofline(Table):
     """
 
     operator: tuple[str, ...]
-    dtype: tuple[str, ...]  # in which the device computes: tf32 is float32 on tensor cores
+    dtype: tuple[str, ...]  # the type of the computation: tf32 is float32 on tensor cores
     shapes: tuple[str, ...]  # of the inputs: "8192x512, 512x64"
     calls: Int64
     device_ns: Int64
     flops: Int64
-    bytes: Int64  # at least: inputs and result, each once; 0: not known
-    compute_ns: Float64  # at the peak for that type; 0 where it is not known
+    bytes: Int64  # at least the inputs and the result, each once; 0 if unknown
+    compute_ns: Float64  # at the type's peak; 0 if unknown
     memory_ns: Float64  # at the memory's peak
 
     @property
@@ -178,11 +178,11 @@ def _add_operators(
     pieces = pieces[slices.args.rest[operator[pieces]] != 0]
     rows, kernels = operator[pieces], slices.name[work.rows[pieces]]
     tensor = np.isin(kernels, ids_where(kernels, strings, _on_tensor_cores))
-    tensor = np.isin(rows, rows[tensor])  # a call that uses them does so as a whole
+    tensor = np.isin(rows, rows[tensor])  # a call uses all of them
     (names, texts), pair = distinct_pairs(slices.name[rows], slices.args.rest[rows])
     group = 2 * pair + tensor
     device_ns = summed(group, work.duration_ns[pieces], 2 * len(names))
-    (called, call), _ = distinct_pairs(group, rows)  # of one call's kernels, the call counts once
+    (called, call), _ = distinct_pairs(group, rows)  # a call with several kernels counts once
     calls = np.bincount(called, minlength=len(device_ns))
     done = summed(called, flops[call], len(device_ns))
     for number in range(len(names)):

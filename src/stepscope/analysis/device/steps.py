@@ -46,7 +46,7 @@ class DeviceSteps(Table):
     start_ns: Int64  # on the device
     device_ns: Int64  # the step on the device
     busy_ns: Int64  # of that time
-    waiting_ns: Int64  # of that time: idle because of the host
+    waiting_ns: Int64  # the part of it in which the device waits for the host
     is_steady: Bool
     by_marks: bool  # of the device; else by what was launched
 
@@ -94,7 +94,9 @@ def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
     rows = []
     for device in range(len(work.devices)):
         at = np.flatnonzero(first[device] != _NEVER)
-        begin = np.maximum.accumulate(first[device][at])  # steps follow each other here, too
+        begin = np.maximum.accumulate(
+            first[device][at]
+        )  # here, too, one step ends where the next begins
         idle_before_ns = np.zeros(len(at), np.int64)
         if len(at) == 1:
             idle_before_ns = begin - _free_since(work, device, steps.start_ns[at], begin)
@@ -123,7 +125,7 @@ def device_step(trace: Trace) -> DeviceStep | None:
         mine &= rows.is_steady
     last = np.flatnonzero(devices == busiest)[-1]
     if mine.sum() > 1:
-        mine[last] = False  # it ends with its own work: what the next step waited for is not in it
+        mine[last] = False  # it ends with its own work, and excludes what the next step waited for
     return DeviceStep(
         device=busiest,
         host_ns=float(rows.host_ns[mine].mean()),

@@ -19,7 +19,7 @@ from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
 
-# Where the matrices are; for some, the bytes of an element of the result.
+# The positions of the matrices among the inputs; for some, also the result's element size.
 _PRODUCTS = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "_scaled_mm", "_int_mm"), (0, 1)),
     **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "matmul"), (0, 1)),
@@ -119,7 +119,7 @@ def _written(word: str, inputs: CallInputs, flops: int) -> int:
     """Return the bytes that an operator writes."""
     tensors = inputs.tensors
     if word == "copy" or (_REDUCTIONS.match(word) and len(tensors) == 1):
-        return 0  # where a copy goes to is one of its inputs
+        return 0  # the target of a copy is one of its inputs
     if word in _PRODUCTS:
         return _product(word, inputs)
     if flops and _CONVOLUTION.search(word) and 1 in tensors and 0 in tensors:

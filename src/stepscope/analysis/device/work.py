@@ -199,7 +199,7 @@ def _devices(trace: Trace, rows: Int64) -> tuple[tuple[str, ...], Int64]:
     process = pid[trace.slices.track[rows]]
     pairs, device = distinct_pairs(number, process)
     names = [str(pids[p]) if n == NO_NUMBER else str(n) for n, p in zip(*pairs, strict=True)]
-    if len(set(names)) < len(names):  # one number in several processes
+    if len(set(names)) < len(names):  # several processes may use one number
         names = [f"{pids[p]}/{name}" for name, p in zip(names, pairs[1], strict=True)]
     return tuple(names), device
 

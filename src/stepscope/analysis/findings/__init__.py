@@ -42,7 +42,7 @@ _WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
 _WHAT_IT_CALLS = frozenset(
     {"data-in-loop", "library-call", "python-work", "tiny-operators", "work-without-gradient"}
 )
-# What says less about the same line.
+# Findings that explain less about the same line than the key does.
 _SAYS_LESS = {
     "slowing-steps": _WHAT_IT_CALLS,
     "graph-kept": _WHAT_IT_CALLS,
@@ -87,7 +87,7 @@ def find_problems(trace: Trace) -> list[Finding]:
     problems = []
     for finding in sorted(findings, key=rank):
         what = (finding.id, finding.places[0] if finding.places else None)
-        if what not in seen:  # by two detectors
+        if what not in seen:  # two detectors may report the same
             problems.append(_recorded(_with_line(finding), undisturbed_run))
         seen.add(what)
     return problems

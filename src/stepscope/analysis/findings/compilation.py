@@ -32,7 +32,7 @@ def recompilations(facts: Facts) -> Finding | None:
         return None
     slices = facts.trace.slices
     spent = union(slices.start_ns[again], slices.ends_of(again))
-    # Beside all steps that count; those that compile do not, where there are others.
+    # Compared with all steps that count, which exclude those that compile if others exist.
     steps = facts.step_time
     whole_ns = steps.total_ns + spent.total_ns - spent.shared_with(steps).total_ns
     share = spent.total_ns / whole_ns if whole_ns else 1.0

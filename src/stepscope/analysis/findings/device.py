@@ -137,7 +137,7 @@ def _tiny_kernels(facts: Facts) -> Int64:
     work = facts.work
     kernels = np.flatnonzero(work.kind == WorkKind.COMPUTE)
     tiny = kernels[work.duration_ns[kernels] < TINY_NS]
-    if unfused_optimizer(facts) is not None:  # those have a finding of their own
+    if unfused_optimizer(facts) is not None:  # they have a finding of their own
         parts = np.append(facts.parts, Part.OTHER)  # the last for no slice
         tiny = tiny[parts[work.operator[work.rows[tiny]]] != Part.OPTIMIZER]
     return tiny[:0] if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)) else tiny
@@ -160,7 +160,7 @@ def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
     """Return a mask of the short gaps before tiny kernels, which fusing would save."""
     is_tiny = np.zeros(len(facts.trace.slices) + 1, np.bool_)  # the last for no slice
     is_tiny[facts.work.rows[_tiny_kernels(facts)]] = True
-    in_waits = host_waits(facts).gap_ns > 0  # those have a finding of their own
+    in_waits = host_waits(facts).gap_ns > 0  # they have a finding of their own
     before_tiny: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS) & ~in_waits
     return before_tiny
 

@@ -63,7 +63,7 @@ class Facts:
         if not self.steps:
             parts_ns, on_device = run_parts(self.trace, self._begin_ns)
             spent_ns = parts_ns.astype(np.float64) * on_device
-            # Before the first work, and where something is done once, devices wait for start-up.
+            # Devices wait for start-up before the first work and during one-time work.
             start_up_ns = spent_ns.sum() - self.device_ns / max(len(self.work.devices), 1)
             spent_ns[Part.IDLE] -= min(max(start_up_ns, 0.0), spent_ns[Part.IDLE])
             return spent_ns

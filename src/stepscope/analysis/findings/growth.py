@@ -45,7 +45,7 @@ class _Growth:
     grown: float  # bytes
     early: float
     late: float
-    is_known: bool  # who asked for it was recorded
+    is_known: bool  # the allocating operators were recorded
 
 
 @DETECTORS.register

@@ -34,7 +34,7 @@ _RESTARTS = (
     "little data, load it without workers (num_workers=0)."
 )
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
-_WORKERS = 4  # that are enough for most programs; a machine may have fewer cores
+_WORKERS = 4  # threads; enough for most programs
 
 
 @DETECTORS.register

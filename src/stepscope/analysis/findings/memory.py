@@ -134,7 +134,7 @@ def driver_allocations(facts: Facts) -> Finding | None:
     spent_ns = spent.total_ns / steps
     if spent_ns < MIN_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
         return None
-    # The device runs dry meanwhile: what it waits for besides is lost to the same calls.
+    # The device runs out of work meanwhile, so its waits are due to the same calls.
     slack_ns = float(facts.gap_ns[gaps_for_memory(facts)].sum()) / steps
     spot = hot_spot(facts.ledger, moments_inside(facts, calls))
     where = f": {spot.words}" if spot else ""

@@ -28,7 +28,7 @@ _EXTRA = (
     *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS),
     *(Cause.LIBRARY, Cause.TENSOR_TEXT, Cause.COLLECTION),
 )
-_NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # of interest elsewhere if in every step
+_NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # other findings report them if in every step
 _COLLECTS = ("gc.collect", "collect")
 
 
@@ -45,7 +45,7 @@ def garbage_collection(facts: Facts) -> Finding | None:
     row = facts.longest(rows)
     longest_ns = int(facts.trace.slices.duration_ns[row])
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.COLLECTION))
-    # Where it comes by itself, it is no line's fault; one that has most of it may make the garbage.
+    # Automatic collections are no line's fault, but one with most of them may make the garbage.
     where = f": {spot.words}" if spot and share >= MEDIUM_SHARE else ""
     return Finding(
         id="garbage-collection",

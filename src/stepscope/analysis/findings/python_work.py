@@ -155,7 +155,7 @@ def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:
     ledger = facts.ledger
     native = ledger.spent_on(Cause.NATIVE)
     if not facts.frameworks & landmarks().with_operators:
-        # What such a program is for is done by its libraries.
+        # Such a program leaves its actual work to libraries.
         native &= ledger.where_stack(
             lambda stack: (
                 _calls_builtin(stack, ledger.files) or (not alone and _prepares_data(stack))
@@ -265,7 +265,7 @@ def _entry(facts: Facts, spot: Spot) -> str:
 
 def _calls_builtin(stack: SampledStack, files: SourceFiles) -> bool:
     """Tell whether own code runs what Python provides: ``sum``, ``text.split``, ``json``."""
-    if stack.beyond:  # of Python's own library, if there is no other one
+    if stack.beyond:  # files of the standard library, if the stack has no other library
         return stack.library == OWN
     module, _, name = stack.callee.rpartition(".")
     root = stack.callee.partition(".")[0]

@@ -26,7 +26,7 @@ class _Start(NamedTuple):
     identity: str
     what: str
     files: tuple[str, ...]
-    functions: tuple[str, ...]  # all where it is empty
+    functions: tuple[str, ...]  # empty for all
     fix: str
 
 
@@ -73,7 +73,7 @@ def workers_started(facts: Facts) -> Finding | None:
     which = _moments(facts, workers)
     if _is_rare(facts, which):
         return None
-    # Each time the first batch has to be waited for: nobody has prepared it.
+    # Every new loader makes the step wait for the first batch.
     return _finding(facts, workers, which | facts.ledger.spent_on(Cause.DATA_LOADING))
 
 

@@ -125,7 +125,7 @@ def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
         if ledger.each_ns(line & reads) > share * ledger.each_ns(line):
             which |= line
         elif often and called_methods(ledger.files, place) & _READ_METHODS:
-            # Few samples may have met the read itself. A model called there has other purposes.
+            # Few samples may hit the read itself. A line that calls a model has other purposes.
             which |= np.isin(ledger.stack, [row for row in rows if not _in_model(ledger, row)])
     return replace(spot, which=which, each_ns=ledger.each_ns(which))
 
@@ -190,7 +190,7 @@ def evaluation(facts: Facts) -> Finding | None:
     if not ledger.in_most_steps(spot.which):
         return None
     which = call_around(ledger, spot, ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER))
-    # Who evaluates is to blame, not the model.
+    # The caller that evaluates is to blame, not the model.
     outside = takewhile(lambda place: last_name(place) != "forward", spot.path)
     spot = Spot(tuple(outside) or spot.path, which, ledger.each_ns(which))
     return finding_at(

@@ -109,7 +109,7 @@ def _called(trace: Trace, rows: Int64) -> Int64:
     runs_many = (inside > MOST_CALLED_WITHIN) & ~framework_operators(trace)
     runs_many |= backward_functions(trace) & (inside > 0)
     at = np.flatnonzero(runs_many)
-    while len(at):  # what calls such a one runs many, too
+    while len(at):  # their callers run many, too
         at = np.unique(slices.parent[at])
         at = at[at != NO_PARENT]
         runs_many[at] = True

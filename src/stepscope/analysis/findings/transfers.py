@@ -116,7 +116,7 @@ def _copy_fix(name: str) -> str:
         )
         return (
             f"{pinned}; copy a smaller type and convert on the device."
-            if _PINNED not in name  # AMD's do not tell
+            if _PINNED not in name  # AMD's drivers do not say
             else "Copy the next batch while this one is computed, on a stream of its own; copy a "
             "smaller type and convert on the device."
         )

@@ -17,7 +17,7 @@ from stepscope.units import duration_text
 MIN_STEPS = 12  # fewer steps do not tell a trend from chance
 # The last third of the steps against the first; a machine that warms up slows down by less.
 MIN_SLOWER = 1.25
-MIN_RANK = 0.6  # rank correlation of a step's time with its number: a trend, not a few slow steps
+MIN_RANK = 0.6  # rank correlation of steps' times with their numbers: a trend, not a few slow steps
 # For the model's own work, which a busy machine slows down too, but not from step to step.
 MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
 # Share of the last third's growth that the middle third must have: work that grows does so all the
@@ -58,7 +58,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
     spot = hot_spot(ledger, last & (ledger.cause == cause))
     steadily = rank >= MIN_STEADY_RANK and late >= MIN_MUCH_SLOWER * early
     if spot is None or (cause in PHASES and not steadily and not _more_calls(facts)):
-        return None  # the same work that takes longer: more likely the machine
+        return None  # the same work takes longer: the machine is the likely cause
     saves_ns = float(time_ns.mean()) - early
     is_model_work = cause in (Cause.BACKWARD, Cause.FORWARD)
     return finding_at(

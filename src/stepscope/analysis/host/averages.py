@@ -64,9 +64,6 @@ class Averages(Table):
     overload_name: Labels[str] | None = None
     stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
 
-    def __len__(self) -> int:
-        return len(self.key)
-
     @property
     def total_self_cpu_ns(self) -> int:
         """Return the time on the host; moments of nested calls count once."""

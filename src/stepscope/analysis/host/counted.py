@@ -63,13 +63,15 @@ def own_within(
     """Return how much of the own time of nested calls lies in some intervals."""
     covered_ns = within.covered(start_ns, end_ns)
     rest_ns = covered_ns - _native.summed_at(parent, covered_ns, len(parent))
-    # What ends on another thread has no own time; children that overlap leave none, either.
+    # Calls that end on another thread, or whose children overlap, have no own time.
     own: Int64 = np.clip(rest_ns, 0, np.maximum(own_ns, 0))
     return own
 
 
 def _key(events: Averages, tree: CallTree) -> Int64:
-    key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
+    key = tree.of(tree.trace.slices.track).astype(
+        np.int64
+    )  # changed in place, since it may be large
     key *= 4
     key += events.is_annotation
     key += events.is_device.astype(np.uint8) * np.uint8(2)
@@ -103,8 +105,10 @@ class CallCells:
     def __init__(self, events: Averages, tree: CallTree, within: Intervals | None) -> None:
         """Sum the events that lie at least partly in ``within``; None for all."""
         self._each = events
-        uncovered(events, tree)  # is known from here on, and needs room while there is some
-        key = events.key.codes.astype(np.int64)  # and then in place: it may be large
+        uncovered(
+            events, tree
+        )  # computed first, while memory is still free; later calls use the cached result
+        key = events.key.codes.astype(np.int64)  # changed in place, since it may be large
         key *= 4
         key += events.is_annotation
         key += events.is_device.astype(np.uint8) * np.uint8(2)
@@ -115,7 +119,7 @@ class CallCells:
             key[~_in_time(tree, within)] = -1
         keys, cell = distinct(key)
         del key
-        if len(keys) and keys[0] < 0:  # those outside have no cell
+        if len(keys) and keys[0] < 0:  # rows outside have no cell
             keys = keys[1:]
             cell -= 1
         self._group, self._track = np.divmod(keys, max(len(tree.trace.tracks), 1))
@@ -170,7 +174,7 @@ def _summed(cell: Int64, column: Int64, cells: int) -> Int64:
 
 def _first_rows(cell: Int64, cells: int) -> Int64:
     first = np.empty(cells + 1, np.int64)  # the last for those without a cell
-    first[cell[::-1]] = np.arange(len(cell) - 1, -1, -1)  # what is written last stays
+    first[cell[::-1]] = np.arange(len(cell) - 1, -1, -1)  # the last write wins
     return first[:-1]
 
 

@@ -41,7 +41,7 @@ class Amounts:
     track: NDArray[np.integer[Any]]
     waiting: Bool
     amount: Int64
-    in_steps: Int64 | None  # how much of the amount is in the steps; None: there are none
+    in_steps: Int64 | None  # the part of the amount in the steps; None without steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Cells:
     track: NDArray[np.integer[Any]]
     waiting: Bool
     amounts: Mapping[str, Int64]  # by metric
-    in_steps: Mapping[str, Int64]  # by metric, how much of the amount; empty without steps
+    in_steps: Mapping[str, Int64]  # the part of each amount in the steps; empty without steps
 
     def __len__(self) -> int:
         return len(self.node)
@@ -62,13 +62,13 @@ class Cells:
 class FlameGraph:
     """A tree of merged calls: row 0 is the root, callers come before callees."""
 
-    parent: Int64  # row of the caller, 0 for the root itself
+    parent: Int64  # row of the caller; the root's is 0
     text: Int64  # index of ``texts``
     texts: Sequence[str]
     kind: UInt8  # SliceKind or NATIVE; PYTHON for frames, OTHER for what stands for several
-    own: Mapping[str, Int64]  # by metric: what a node holds itself, without its callees
+    own: Mapping[str, Int64]  # each metric's own amount in the node, without its callees
     merged: int  # how many of the smallest nodes became part of an OTHERS
-    cells: Cells  # the same, by thread and running told from waiting
+    cells: Cells  # the same by thread, and whether it ran or waited
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -204,7 +204,7 @@ def _without_smallest(
         total = _totals(tree.parent, column)
         np.maximum(share, total / max(int(total[ROOT]), 1), out=share)
     share[ROOT] = 2.0
-    order = np.argsort(-share, kind="stable")  # a caller before its callees of the same share
+    order = np.argsort(-share, kind="stable")  # callers before callees with the same share
     full = order[: np.count_nonzero(share)]
     if len(full) == len(tree.parent) <= most_nodes:
         return np.arange(len(tree.parent)), tree, None
@@ -229,7 +229,7 @@ def _gathered(tree: Nodes, own: Mapping[str, Int64], kept_nodes: Int64) -> tuple
     above, which = np.unique(place[near[gone]], return_inverse=True)
     target = place.copy()
     target[gone] = len(kept_nodes) + which
-    target[target < 0] = ROOT  # of those that hold nothing
+    target[target < 0] = ROOT  # empty nodes
     others = len(tree.texts)
     return target, Nodes(
         parent=np.concatenate([place[tree.parent[kept_nodes]], above]),

@@ -30,8 +30,8 @@ class ModuleCalls:
     trace: Trace
     rows: Int64  # the slices that are module calls, ascending
     parent: Int64  # the call around each, an index of ``rows``; -1 for the call of a whole model
-    owner: Int64  # a value for each slice: the call it belongs to, an index of ``rows``, or -1
-    is_backward: Bool  # a value for each slice: whether it ran in the backward pass
+    owner: Int64  # for each slice the call it belongs to, an index of ``rows``, or -1
+    is_backward: Bool  # for each slice whether it ran in the backward pass
     are_frames: bool  # they are Python frames of a foreign trace, which know no qualified names
 
     def __len__(self) -> int:
@@ -176,7 +176,7 @@ class ModuleGroups:
         """Sum a column of the slices by the modules that the slices belong to."""
         calls = self.module_calls
         of_call = summed(calls.owner, of_slice, len(calls))
-        without = of_slice.sum(keepdims=True) - of_call.sum()  # of no module: the last
+        without = of_slice.sum(keepdims=True) - of_call.sum()  # the last row belongs to no module
         group = np.append(self.of_call, len(self))
         own = summed(group, np.append(of_call, without), len(self) + 1)
         within = np.append(with_children(calls.parent.astype(np.int32), of_call), without)

@@ -26,7 +26,7 @@ class OperatorInputs:
     elements: Int64  # of the largest tensor
     types: tuple[str, ...]  # of tensors, as the framework spells them
     type: Int64  # of the first tensor with several elements, else of the first; index of ``types``
-    is_sample: bool  # they are a few, drawn by lot; else all
+    is_sample: bool  # whether they are a random sample
 
     def __len__(self) -> int:
         return len(self.rows)

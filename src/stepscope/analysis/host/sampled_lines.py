@@ -54,10 +54,10 @@ class SampledLines:
 
     place: tuple[Place, ...]
     self_ns: Int64  # of the samples whose innermost line of the user's it is
-    total_ns: Int64  # of those that have the line anywhere on their stack
+    total_ns: Int64  # of samples with the line anywhere on their stack
     self_by: Mapping[Doing, Int64]  # the self time by what the thread was doing; adds up to it
     parts: LineParts
-    of_sample: Int64  # a value for each sample: the row here of its innermost line, NO_LINE without
+    of_sample: Int64  # for each sample the row of its innermost line in this table, NO_LINE if none
     elsewhere_ns: int  # the time of samples that have no line of the user's
 
     def __len__(self) -> int:

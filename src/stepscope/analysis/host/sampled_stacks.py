@@ -24,10 +24,10 @@ _NATIVE_CALL = "<native call "
 class SampledStack:
     """One stack of Python frames; all tuples begin with the outermost."""
 
-    frames: tuple[Place, ...]  # all that are in a file
+    frames: tuple[Place, ...]  # all calls in one file
     own: tuple[Place, ...]  # those of the program itself
     beyond: tuple[Place, ...]  # of libraries, called by the innermost own frame, or all
-    callee: str  # the function written in C that runs, as the program calls it; "" without
+    callee: str  # the native function that runs, as the program calls it; "" if none
     library: str  # of the innermost frame that is not Python's own library; OWN is the program
 
     @property

@@ -70,8 +70,10 @@ class SourceFiles:
     def _read(self, file: str) -> str | None:
         path = self.path(file)
         if path is None:
-            cell = linecache.cache.get(file)  # looked up, never read: a trace may name any file
-            if cell is None or len(cell) != 4 or cell[1] is not None:  # one with a time is a file
+            cell = linecache.cache.get(
+                file
+            )  # only its existence is checked: a trace may name any file
+            if cell is None or len(cell) != 4 or cell[1] is not None:  # a file has a time of change
                 return None
             return "".join(cell[2])
         if self.is_withheld(file):
@@ -112,7 +114,7 @@ def _library_folders() -> list[Path]:
         *site.getsitepackages(),
         site.getusersitepackages(),
         sysconfig.get_path("stdlib"),
-        str(Path(__file__).parents[3]),  # our own, where they are used from a checkout
+        str(Path(__file__).parents[3]),  # our own packages, if used from a checkout
     ]
     return [Path(folder).absolute() for folder in folders]
 

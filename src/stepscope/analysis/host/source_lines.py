@@ -65,16 +65,16 @@ class SourceLines:
 
     place: tuple[Place, ...]
     self_ns: Int64  # of the operators and functions whose innermost line of the user's it is
-    total_ns: Int64  # of those that have the line anywhere on their stack
+    total_ns: Int64  # of samples with the line anywhere on their stack
     self_by: Mapping[Doing, Int64]  # the self time by what the thread was doing; adds up to it
     device_ns: Int64  # of the work that they launched
     total_device_ns: Int64
-    cpu_bytes: Int64  # allocated; what was given back is not taken off
+    cpu_bytes: Int64  # allocated, without subtracting what was freed
     device_bytes: Int64
     total_bytes: Int64  # on every device, with the line anywhere on the stack
     calls: Int64  # operators that the line called, or calls of the function that begins there
     operators: LineOperators
-    of_slice: Int64  # a value for each slice: the row here, NO_LINE without
+    of_slice: Int64  # for each slice its row in this table, NO_LINE if none
     elsewhere_ns: int  # the host's time of which no line is known
 
     def __len__(self) -> int:

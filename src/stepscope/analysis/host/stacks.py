@@ -144,7 +144,7 @@ def _running_frames(trace: Trace) -> tuple[Stacks, UInt32]:
     node, parent, frame, _ = _native.paths(
         calls, around, bottom, slices.name.astype(np.int64), len(table)
     )
-    inside = np.append(node, NO_STACK)  # the stack within each call; none in row -1
+    inside = np.append(node, NO_STACK)  # the stack within each call; row -1 has none
     return table.extended(parent, frame), inside[around].astype(np.uint32)
 
 
@@ -201,7 +201,7 @@ def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStack
     while len(climbing):
         seen[climbing] = table.parent[seen[climbing]]
         climbing = climbing[hidden[seen[climbing]]]
-    frame = np.where(hidden, np.uint32(0), table.frame)  # nobody is to find it by its row
+    frame = np.where(hidden, np.uint32(0), table.frame)  # no lookup by row may find it
     return KnownStacks(Stacks(seen[table.parent], frame), seen[rows])
 
 

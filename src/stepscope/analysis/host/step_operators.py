@@ -22,7 +22,7 @@ from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import NO_PARENT, Bool, Float64, Int64, SliceFlags, SliceKind, Trace
 
 _WHOLE = 0.9
-# What a trace is about: of one without operators and ranges, functions or whatever it has.
+# The kinds to compare by; a trace without operators and ranges has functions or others.
 _SHOWN = ((SliceKind.OPERATOR, SliceKind.RANGE), (SliceKind.PYTHON,), (SliceKind.OTHER,))
 
 
@@ -32,7 +32,7 @@ class StepOperators:
 
     name: tuple[str, ...]
     self_ns: Float64
-    total_ns: Float64  # a call within one of the same name counts once
+    total_ns: Float64  # nested calls of one name count once
     device_ns: Float64  # of the work that it launched itself
     calls: Float64
 

@@ -113,7 +113,7 @@ class Doing(IntEnum):
     """What a thread does at a moment."""
 
     PYTHON = 0
-    NATIVE = 1  # functions written in C that are no operators: NumPy, PIL, a parser
+    NATIVE = 1  # native functions that are no operators: NumPy, PIL, a parser
     OPERATOR = 2
     WAITING = 3  # for the GIL, a lock, a file, the clock ...
 

@@ -29,11 +29,11 @@ NO_BLOCK = -1
 class Blocks(Table):
     """One row per block of memory, ordered by address, then by time."""
 
-    address: Int64  # 0 or less: not known
+    address: Int64  # 0 or less if unknown
     size: Int64  # bytes
-    start_ns: Int64  # ALWAYS for what was there before the recording
-    end_ns: Int64  # NEVER for what was there after it
-    created: Int64  # row of Memory, NO_ROW when its allocation was not seen
+    start_ns: Int64  # ALWAYS if allocated before the recording
+    end_ns: Int64  # NEVER if freed after the recording
+    created: Int64  # row of Memory, NO_ROW if its allocation was not recorded
 
 
 def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
@@ -54,7 +54,7 @@ def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
     times = np.concatenate([blocks.start_ns, time_ns])
     is_question = np.arange(len(addresses)) >= count
     order = np.lexsort((is_question, times, addresses))
-    # Blocks stand in this very order, so the last one before a question is the highest so far.
+    # Blocks have this order, too, so the last one before a query is the highest so far.
     last = np.maximum.accumulate(np.where(order < count, order, NO_BLOCK))
     questions = order >= count
     block = np.full(len(address), NO_BLOCK, np.int64)
@@ -176,7 +176,7 @@ def totals_of(trace: Trace, device: str, blocks: Blocks) -> Totals:
     at = np.searchsorted(by_blocks.time_ns, by_allocator.time_ns, side="right") - 1
     last = np.append(
         by_allocator.time_ns[1:] != by_allocator.time_ns[:-1], True
-    )  # of those at one moment
+    )  # the last of simultaneous ones
     is_more = by_blocks.bytes[np.maximum(at, 0)] > by_allocator.bytes
     if device.partition(":")[0] == CPU and (is_more & last & (at >= 0))[1:].any():
         return by_blocks

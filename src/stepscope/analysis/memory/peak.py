@@ -50,7 +50,7 @@ MIN_SAVING = 0.02  # what would save less of the peak is not worth a line
 MOST_HOLDERS = 12
 
 _WITH_WORKSPACE = re.compile(r"conv|cudnn|miopen|_rnn|lstm|gru", re.IGNORECASE)
-_LAYER = re.compile(r"(?:(?!\d+(?:\.|$))[^.]+\.)*\d+(?=\.|$)")  # down to the first number
+_LAYER = re.compile(r"(?:(?!\d+(?:\.|$))[^.]+\.)*\d+(?=\.|$)")  # up to the first number in the name
 _FEWEST_LAYERS = 2
 
 
@@ -59,7 +59,7 @@ class Holder:
     """What allocated some of the memory in use at the peak."""
 
     module: str
-    line: str  # the innermost line of the program's own; "": not recorded
+    line: str  # the program's innermost line; "" if not recorded
     operator: str
     category: str
     bytes: int
@@ -82,12 +82,12 @@ class PeakMemory:
     device: str
     bytes: int
     time_ns: int
-    reserved: int  # what the allocator held at that moment; 0: it does not say
-    most_reserved: int  # what it held at most
+    reserved: int  # what the allocator held at that moment; 0 if unknown
+    most_reserved: int  # the maximum that it held
     categories: tuple[tuple[str, int], ...]  # by bytes; they add up to the peak
-    holders: tuple[Holder, ...]  # those with the most bytes
+    holders: tuple[Holder, ...]  # the largest ones
     savings: tuple[Saving, ...]  # the largest first
-    unknown: tuple[str, ...]  # what the trace does not tell
+    unknown: tuple[str, ...]  # what is unknown
 
     @property
     def unused(self) -> int:
@@ -137,7 +137,7 @@ def _of_timeline(timeline: MemoryTimeline) -> PeakMemory:
     np.add.at(sums, timeline.category[live], blocks.size[live])
     by_bytes = sorted(((int(sums[category]), category) for category in Category), reverse=True)
     reserved, most = _reserved(timeline, peak.time_ns)
-    if most < peak.bytes:  # it does not count all that it hands out, as Paddle's for the CPU
+    if most < peak.bytes:  # it does not count all allocations, as Paddle's for the CPU
         reserved = most = 0
     memory_peak = PeakMemory(
         device=timeline.device,
@@ -204,7 +204,7 @@ def _savings(
     yield Saving("checkpointing", total, f"{whose}: {how(Remedy.CHECKPOINTS)}")
     stale = int(size[_of_the_step_before(timeline, live, peak.time_ns)].sum())
     yield Saving("gradients", stale, f"Gradients of the step before: {how(Remedy.FREED_GRADIENTS)}")
-    if not timeline.device.startswith(CPU):  # there, neither can be changed
+    if not timeline.device.startswith(CPU):  # neither can be changed there
         scratch = int(size[_is_workspace(timeline, live)].sum())
         text = "Workspace of convolutions or recurrent layers, held only during a call"
         yield Saving("workspace", scratch, f"{text}: {how(Remedy.SMALLER_WORKSPACE)}")

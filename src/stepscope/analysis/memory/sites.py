@@ -27,8 +27,8 @@ class Sites:
     module: UInt32  # string id: the module's name
     line: UInt32  # string id: the innermost frame in a file of the user's
     stack: UInt32  # row of ``stacks``
-    stacks: Stacks  # those that are in use, and their callers
-    of_slice: Int64  # a row here for every slice that was asked for, in order
+    stacks: Stacks  # the stacks in use, and their callers
+    of_slice: Int64  # a row of this table for every requested slice, in order
 
     def __len__(self) -> int:
         return len(self.operator)

@@ -87,7 +87,7 @@ class Action(IntEnum):
     DESTROY = 4
 
 
-# Where several were stated of one block, the first of these holds.
+# If several categories were stated for a block, the first of these wins.
 _OWNERS = (
     (MemoryOwner.PARAMETER, Category.PARAMETER),
     (MemoryOwner.OPTIMIZER_STATE, Category.OPTIMIZER_STATE),
@@ -104,9 +104,9 @@ class NoMemoryError(StepscopeError, ValueError):
 class MemoryEvents:
     """What happened to the blocks of one device, in order of time."""
 
-    time_ns: Int64  # ALWAYS for what was there before the recording
+    time_ns: Int64  # ALWAYS if allocated before the recording
     action: UInt8  # Action
-    bytes: Int64  # negative for what is given back
+    bytes: Int64  # negative for releases
     category: UInt8  # Category
 
 
@@ -118,12 +118,12 @@ class MemoryTimeline:
     start_ns: int  # the first event
     end_ns: int  # the end of the recording, or the last event
     blocks: Blocks
-    category: UInt8  # Category, a row for each block
-    slice: Int32  # row of Slices: where each block was allocated, NO_SLICE when that is unknown
+    category: UInt8  # Category of each block
+    slice: Int32  # the slice in which each block was allocated, NO_SLICE if unknown
     trace: Trace
     totals: Totals
-    stack: UInt32  # row of Stacks that the allocator told for each block, NO_STACK without
-    by_size: bool  # the trace has no addresses: which of the blocks of one size ended is a guess
+    stack: UInt32  # the stack that the allocator stated for each block, NO_STACK if none
+    by_size: bool  # without addresses, which block of one size ended is a guess
 
     def events(self) -> MemoryEvents:
         blocks = self.blocks
@@ -181,7 +181,7 @@ class MemoryTimeline:
         names = np.append(trace.slices.name, np.uint32(0))  # NO_SLICE picks the empty name
         return pl.DataFrame(
             {
-                "address": np.maximum(blocks.address, 0),  # 0: not known
+                "address": np.maximum(blocks.address, 0),  # 0 if unknown
                 "bytes": blocks.size,
                 "category": words.gather(self.category.astype(np.uint32)),
                 "start_ns": _null_where(blocks.start_ns, blocks.start_ns == ALWAYS),

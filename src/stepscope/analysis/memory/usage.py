@@ -45,7 +45,7 @@ class Peak:
     device: str
     bytes: int
     time_ns: int
-    slice: int  # row of Slices: who asked for the last of it, NO_SLICE without
+    slice: int  # the slice that allocated the last of it, NO_SLICE if unknown
 
 
 @shared

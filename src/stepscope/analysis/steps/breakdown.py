@@ -50,9 +50,6 @@ class StepBreakdown(Table):
     on_device: Bool  # whether the parts are what devices did; else what the host thread did
     parts_ns: Int64  # a row per step, a column per Part; each row adds up to duration_ns
 
-    def __len__(self) -> int:
-        return len(self.step)
-
     def to_columns(self) -> Columns:
         """Return the columns by name, a column per Part: ``data_loading_ns``, ..."""
         names = ("step", "start_ns", "duration_ns", "is_whole", "on_device")

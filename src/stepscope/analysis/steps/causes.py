@@ -31,7 +31,7 @@ class Cause(IntEnum):
     IDLE = 6  # the device waits, and it is not known for what
     OTHER = 7
     PYTHON = 8  # Python code of the program, or of a library that is no framework
-    NATIVE = 9  # a function written in C that is no operator
+    NATIVE = 9  # a native function that is no operator
     LIBRARY = 10  # Python code of a framework, outside of the model's phases
     SLEEP = 11
     LOCK = 12
@@ -128,7 +128,7 @@ def cause_of_stack(stack: SampledStack) -> Cause | None:
         return Cause.IMPORT
     if any_of(beyond, marks.first_uses):
         return Cause.IMPORT
-    is_compiled = any(generator_of(frame.file) for frame in beyond)  # what was compiled runs
+    is_compiled = any(generator_of(frame.file) for frame in beyond)  # compiled code runs
     if any_in(beyond, marks.compilers) and not is_compiled:
         return Cause.COMPILE
     if any_in(beyond, marks.tensor_text):

@@ -34,8 +34,8 @@ FEWEST_SAMPLES = 20  # fewer samples of a part say too little to be scaled to it
 MOST_STEPS = 0.5
 
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
-_WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at
-_WORKING = 0.05  # share of the run: a thread that runs longer is
+_WAITING_MAIN = 0.5  # share of the run; a main thread that waits longer leaves the work to others
+_WORKING = 0.05  # share of the run; a thread that runs longer does some of the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Ledger:
     """The moments of the steady steps; their weights add up to ``total_ns``."""
 
     unit: str  # "step", "request" or "run"
-    count: int  # how many of them it is about
+    count: int  # number of steps or requests, 1 for a run
     weight_ns: Float64
     cause: Int8
     part: Int8  # of the slices then running
     step: Int64  # index of the step
-    row: Int64  # of samples; NO_SAMPLE where a part is known by slices alone
+    row: Int64  # row of samples; NO_SAMPLE if slices alone show the part
     stack: Int64  # row of the trace's stacks
     stacks: Mapping[int, SampledStack] = field(repr=False)
     files: SourceFiles = field(repr=False)
-    idle_ns: float = 0.0  # in which an event loop had nothing to do; in no moment
-    threads: float = 1.0  # that are in its steps, or do the run's work, at a time
+    idle_ns: float = 0.0  # time in which an event loop had nothing to do; no moment includes it
+    threads: float = 1.0  # average number of threads in steps, or at work in the run
 
     def __len__(self) -> int:
         return len(self.row)
@@ -115,7 +115,7 @@ def ledger_with_startup(trace: Trace) -> Ledger:
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
         exact_ns, on_device = run_parts(trace)
-        if on_device and not len(trace.samples):  # else samples tell what starting up is
+        if on_device and not len(trace.samples):  # with samples, these show the start-up
             exact_ns[Part.IDLE] -= min(start_up_idle_ns(trace), int(exact_ns[Part.IDLE]))
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
@@ -149,7 +149,7 @@ def _run_windows(trace: Trace) -> list[_Window]:
     waits = np.isin(samples.track, main) & (samples.state == ThreadState.BLOCKED)
     waited_ns = int(samples.duration_ns[waits].sum())
     if not main or waited_ns > _WAITING_MAIN * whole.total_ns:
-        # A pool's threads that run no line of the program hand over what others do.
+        # Threads of a pool that run no line of the program only pass on work.
         own = [row for row, stack in sampled_stacks(trace).items() if stack.own]
         runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & np.isin(samples.stack, own)
         working = np.bincount(samples.track[runs], samples.duration_ns[runs], len(trace.tracks))

@@ -125,7 +125,7 @@ def _marked(trace: Trace) -> Steps | None:
     rows = np.flatnonzero(slices.kind == SliceKind.STEP)
     numbers = [step_number(trace.name_of(int(row))) for row in rows]
     is_named = np.array([number is not None for number in numbers], np.bool_)
-    rows = rows[is_named]  # a foreign kind may say so of anything
+    rows = rows[is_named]  # foreign traces may use this kind for anything
     return Steps(
         np.array([number for number in numbers if number is not None], np.int32),
         slices.start_ns[rows],

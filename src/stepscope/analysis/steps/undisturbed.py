@@ -81,7 +81,7 @@ class _Clock:
     def shown(self, time_ns: Int64) -> Int64:
         """Convert moments of the recording to this clock."""
         since = (time_ns - self.origin_ns).astype(np.float64)
-        # Nothing is cut out before the first of its moments and after the last.
+        # No time is removed before the first moment and after the last.
         cut = np.interp(since, self.at_ns, self.at_ns - self.shown_ns)
         shown: Int64 = np.rint(since - cut).astype(np.int64) + self.origin_ns
         return shown
@@ -110,7 +110,7 @@ def undisturbed(trace: Trace) -> Undisturbed:
         return Undisturbed(trace)
     clock = _clock(trace, int(tracks[0]), waits)
     if not len(clock.at_ns):
-        return Undisturbed(trace)  # it waited within calls of which there are few
+        return Undisturbed(trace)  # it waited in calls that are too few to judge
     lost_ns = time.total_ns - int((clock.shown(time.end_ns) - clock.shown(time.start_ns)).sum())
     return Undisturbed(_by_clock(trace, clock), lost_ns / int(steady.sum()), clock)
 
@@ -267,7 +267,7 @@ def _by_clock(trace: Trace, clock: _Clock) -> Trace:
     slices: Slices = tables["slices"]
     tables["slices"] = replace(slices, self_ns=_own_ns(trace.slices, slices.duration_ns))
     samples: Samples = tables["samples"]
-    waits = samples.state == ThreadState.READY  # what is left of it is the work that it held up
+    waits = samples.state == ThreadState.READY  # the remaining time is that of the delayed work
     state = np.where(waits, np.uint8(ThreadState.NATIVE), samples.state)
     tables["samples"] = replace(samples, state=state)
     end_ns = int(clock.shown(np.array([trace.info.end_ns]))[0])

@@ -11,12 +11,12 @@ from stepscope.trace.model import Trace
 
 @shared
 def frameworks_of(trace: Trace) -> frozenset[str]:
-    """Return which frameworks a program uses: what it has imported, or runs operators of."""
+    """Return the frameworks that a program imported, or whose operators it ran."""
     return frozenset(trace.info.versions) | _frameworks_with_operators(trace)
 
 
 def advise(trace: Trace, remedy: Remedy, default: str | None = None) -> str:
-    """Return the words for a remedy: the framework's, else ``default``, else the usual one's.
+    """Return the words for a remedy: the framework's own, else ``default``, else the usual ones.
 
     Of several frameworks that are imported, the one whose operators the trace has speaks.
     """
@@ -35,7 +35,7 @@ def advise(trace: Trace, remedy: Remedy, default: str | None = None) -> str:
 
 @shared
 def _frameworks_with_operators(trace: Trace) -> frozenset[str]:
-    """Return the frameworks whose operators a trace has, as far as names tell."""
+    """Return the frameworks whose operators a trace has, judged by their names."""
     names = trace.strings.texts_of(distinct_ids(trace.slices.name).tolist())
     frameworks: set[str] = set()
     for framework in (entry() for entry in LANDMARKS):

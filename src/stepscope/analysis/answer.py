@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """How long the steps take; the steady ones, except for their number."""
+    """How many steps there are, and how long the steady ones take."""
 
     count: int
     steady: int
@@ -62,7 +62,7 @@ class StepFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What devices make of the steps."""
+    """The devices' part of the answer."""
 
     step: DeviceStep | None
     flops_utilisation: float | None  # of the 16-bit peak; None where it is not known
@@ -89,7 +89,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class StartUp:
-    """What came before the steady steps, and its parts."""
+    """The time before the first steady step, and its parts."""
 
     total_ns: float
     parts: tuple[tuple[str, float], ...]
@@ -111,8 +111,8 @@ class Answer:
     memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
     power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
     counters: tuple[CounterMean, ...] = ()  # of devices, where they were recorded
-    lost_ns: float = 0.0  # that other programs added to a step; in none of the figures above
-    threads: float = 1.0  # that are in steps, or share the time of a run without any, at a time
+    lost_ns: float = 0.0  # delay of a step by other programs; in none of the figures above
+    threads: float = 1.0  # average number of threads in steps, or at work in a run without steps
 
     def to_json(self) -> dict[str, Any]:
         steps = self.steps
@@ -243,7 +243,7 @@ def _top_lines(sums: dict[Place, float], whole_ns: float) -> tuple[Row, ...]:
 
 
 def _start_up(trace: Trace) -> StartUp | None:
-    """Return the time before the first steady step, with what is known of it."""
+    """Return the time before the first steady step, by what it was spent on."""
     steps, steady = step_table(trace), steady_steps(trace)
     info = trace.info
     begin, end = info.start_ns, info.end_ns

@@ -44,7 +44,7 @@ class ChangePoint:
 def change_points(
     values: Sequence[float], *, least_effect: float = LEAST_EFFECT, seed: int = 0
 ) -> list[ChangePoint]:
-    """Return where a series changes, in its order; positive values are compared relatively."""
+    """Return where a series changes, in order; positive values are compared by ratio."""
     series = np.asarray(values, np.float64)
     skipped = max(len(series) - MOST, 0)
     series = series[skipped:]
@@ -65,7 +65,7 @@ def change_points(
 def _relevant_changes(
     series: Float64, cuts: dict[int, float], skipped: int, least_effect: float
 ) -> list[ChangePoint]:
-    """Return the changes that matter; those that do not are no boundary of the others' parts."""
+    """Return the changes that are large enough; the others no longer divide the series."""
     at = sorted(cuts)
     while True:
         bounds = [0, *at, len(series)]
@@ -82,7 +82,7 @@ def _relevant_changes(
 
 
 def _strongest(values: Float64, generator: np.random.Generator) -> tuple[int, float] | None:
-    """Return where a part changes most, and how often chance does so; None if too often."""
+    """Return where a part changes most and the p value; None if chance does as much."""
     if len(values) < 2 * FEWEST:
         return None
     apart = np.abs(values[:, None] - values)
@@ -100,7 +100,7 @@ def _strongest(values: Float64, generator: np.random.Generator) -> tuple[int, fl
 def _best_split(apart: Float64) -> tuple[int, float]:
     """Return the split with the largest energy distance, and that distance."""
     count = len(apart)
-    # Sums of distances within what comes before each point, and within what comes after it.
+    # The sums of the distances before each point, and after it.
     before = np.cumsum(np.tril(apart).sum(1))
     after = np.cumsum(np.triu(apart).sum(1)[::-1])[::-1]
     n = np.arange(FEWEST, count - FEWEST + 1)

@@ -25,20 +25,20 @@ class Intervals:
         return int((self.end_ns - self.start_ns).sum())
 
     def covered(self, from_ns: Int64, to_ns: Int64) -> Int64:
-        """Return how much of each interval ``from_ns`` .. ``to_ns`` they cover."""
+        """Return how much of each interval ``from_ns`` .. ``to_ns`` is covered."""
         covered = self._covered_before(to_ns)
         covered -= self._covered_before(from_ns)
         return covered
 
     def contain(self, time_ns: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return which moments lie in them; starts are included, ends are not."""
+        """Return a mask of the moments inside; starts are included, ends are not."""
         if not len(self):
             return np.zeros(len(time_ns), np.bool_)
         at = np.searchsorted(self.start_ns, time_ns, side="right") - 1
         return (at >= 0) & (time_ns < self.end_ns[at])
 
     def shared_with(self, other: Intervals) -> Intervals:
-        """Return the time that both cover."""
+        """Return the intersection."""
         # Both are in order and apart, so the one that opens last and the one that closes first
         # pair up: a shared stretch begins where the number of open intervals reaches two.
         times = np.concatenate([self.start_ns, other.start_ns, self.end_ns, other.end_ns])
@@ -83,13 +83,13 @@ def union(start_ns: Int64, end_ns: Int64) -> Intervals:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Who owns the time from each point to the next; nobody before the first."""
+    """The owner of the time from each point to the next; nobody before the first."""
 
     time_ns: Int64  # ascending
     owner: Int64
 
     def over(self, other: Timeline) -> Timeline:
-        """Return who owns the time where others have what this one leaves."""
+        """Fill this timeline's unowned time from another."""
         if not len(self.time_ns) or not len(other.time_ns):
             return self if len(self.time_ns) else other
         times = np.concatenate([self.time_ns, other.time_ns])
@@ -100,8 +100,8 @@ class Timeline:
         return Timeline(times[order], np.where(mine == NO_SLICE, theirs, mine))
 
     def within(self, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64, Int64, Int64]:
-        """Cut it to some intervals; return each piece's interval, owner, start and length."""
-        # Of what is at one time the owner's point comes first, then an end, then a start.
+        """Cut the timeline to intervals; return each piece's interval, owner, start and length."""
+        # At equal times the owner's point comes first, then ends, then starts.
         times = np.concatenate([self.time_ns, end_ns, start_ns])
         order = np.argsort(times, kind="stable")
         times = times[order]
@@ -116,16 +116,16 @@ class Timeline:
 
 
 def _latest(owner: Int64, order: Int64, is_own: Bool) -> Int64:
-    """Return the owner by the latest of a timeline's points, at each of the merged ones."""
+    """Return a timeline's owner at each merged point."""
     at = np.maximum.accumulate(np.where(is_own, order, -1))
     return np.append(owner, NO_SLICE)[at]
 
 
 def innermost(trace: Trace, rows: Int64) -> Timeline:
-    """Return the innermost of some slices of one thread, which stand in the order of starts."""
+    """Return the innermost of some slices of one thread, given in order of starts."""
     slices = trace.slices
     start_ns, end_ns = slices.start_ns[rows], slices.ends_of(rows)
-    # The ends of those that began last come first: they are further inside.
+    # Of equal ends, those of slices that began last come first: they are further inside.
     by_end = len(rows) - 1 - np.argsort(end_ns[::-1], kind="stable")
     times = np.concatenate([end_ns[by_end], start_ns])
     chosen = np.zeros(len(slices) + 1, np.bool_)
@@ -134,5 +134,5 @@ def innermost(trace: Trace, rows: Int64) -> Timeline:
     while len(hidden := np.flatnonzero((outer != NO_SLICE) & ~chosen[outer])):
         outer[hidden] = slices.parent[outer[hidden]]
     owners = np.concatenate([outer, rows])
-    order = np.argsort(times, kind="stable")  # what ends does so before the next begins
+    order = np.argsort(times, kind="stable")  # of simultaneous points, ends come first
     return Timeline(times[order], owners[order])

@@ -66,7 +66,7 @@ def shape_labels(tree: CallTree) -> Labels[str]:
 def labels(
     tree: CallTree, ids: UInt32, strings: Strings, show: Callable[[str], str]
 ) -> Labels[str]:
-    """Return a column of string ids as labels; ids whose texts are shown alike share a code."""
+    """Return a column of string ids as labels; ids shown alike share a code."""
     column = tree.of(ids)
     present = distinct_ids(column)
     code_of_text: dict[str, int] = {}
@@ -82,7 +82,7 @@ def shown_name(name: str) -> str:
 
 
 def input_dims(rest: str) -> list[Any]:
-    """Return the shapes in a JSON fragment of arguments, empty when it has none."""
+    """Return the input shapes in a JSON fragment of arguments, empty if none."""
     return flat_dims(pairs_of(rest).get(INPUT_DIMS, []))
 
 

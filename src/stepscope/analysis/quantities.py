@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def _of_rows(
     amount: Int64 | None = None,
     unit: Unit = Unit.COUNT,
 ) -> Quantity:
-    """Count slices, or what they amount to."""
+    """Count slices, or sum their amounts."""
     amounts = np.ones(len(rows), np.int64) if amount is None else amount
     return Quantity(
         name,
@@ -82,7 +83,7 @@ def _of_rows(
 
 @shared
 def _asked_ns(trace: Trace) -> Int64:
-    """Return when each slice started; device work when it was launched, which tells its step."""
+    """Return the start of each slice, or of device work's launch, which decides its step."""
     work, slices = device_work(trace), trace.slices
     launched = work.call != NO_SLICE
     if not launched.any():
@@ -104,7 +105,7 @@ def _by_step(trace: Trace, time_ns: Int64, amount: Int64) -> tuple[float, ...]:
 
 
 def _shares(trace: Trace, rows: Int64, amount: Int64) -> Iterator[Share]:
-    """Yield who has most of something, by name; each with the line that has most of its."""
+    """Yield the shares of a quantity by name, each with the lines that have most of it."""
     slices = trace.slices
     names, which = np.unique(slices.name[rows], return_inverse=True)
     which = which.reshape(-1)
@@ -118,7 +119,7 @@ def _shares(trace: Trace, rows: Int64, amount: Int64) -> Iterator[Share]:
 
 
 def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float], ...]:
-    """Return the program's lines in which something happens; nothing without stacks."""
+    """Return the program's lines with their amounts; empty without stacks."""
     stacks, which = np.unique(_stacks(trace)[rows], return_inverse=True)
     sums = np.bincount(which.reshape(-1), amount.astype(np.float64), len(stacks))
     line_of_stack, sums_of_lines = _own_lines(trace), dict[str, float]()
@@ -135,13 +136,13 @@ def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float]
 
 @shared
 def _own_lines(_trace: Trace) -> dict[int, str]:
-    """Return what is known of stacks, for all quantities of a trace: filled as they are met."""
+    """Return a dictionary of the own lines of stacks, which all quantities of a trace fill."""
     return {}
 
 
 @shared
 def _stacks(trace: Trace) -> UInt32:
-    """Return the stack of each slice, or of the nearest around it that has one."""
+    """Return the stack of each slice, or of the nearest slice around it that has one."""
     stack = trace.slices.stack
     return np.append(stack, np.uint32(NO_STACK))[nearest(trace.slices.parent, stack != NO_STACK)]
 
@@ -155,16 +156,8 @@ def _ops(trace: Trace, name: str) -> Quantity:
     return _of_rows(trace, name, outermost(trace, rows))
 
 
-def _all_ops(trace: Trace, name: str) -> Quantity:
-    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR))
-
-
-def _kernels(trace: Trace, name: str) -> Quantity:
-    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.KERNEL))
-
-
-def _copies(trace: Trace, name: str) -> Quantity:
-    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.MEMCPY))
+def _of_kind(kind: SliceKind, trace: Trace, name: str) -> Quantity:
+    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == kind))
 
 
 def _copied_bytes(trace: Trace, name: str) -> Quantity:
@@ -187,20 +180,9 @@ def _synchronisations(trace: Trace, name: str) -> Quantity:
     return _of_rows(trace, name, outermost(trace, rows))
 
 
-def _compilations(trace: Trace, name: str) -> Quantity:
-    return _whole(trace, name, compilations(trace))
-
-
-def _recompilations(trace: Trace, name: str) -> Quantity:
-    return _whole(trace, name, recompilations(trace))
-
-
-def _graph_breaks(trace: Trace, name: str) -> Quantity:
-    return _whole(trace, name, graph_breaks(trace))
-
-
-def _whole(trace: Trace, name: str, rows: Int64) -> Quantity:
-    """Count what happens in the course of a run, not in each step."""
+def _whole(find: Callable[[Trace], Int64], trace: Trace, name: str) -> Quantity:
+    """Count what happens in the course of a run rather than in each step."""
+    rows = find(trace)
     shares = tuple(_shares(trace, rows, np.ones(len(rows), np.int64)))
     return Quantity(name, words_of(name), Unit.COUNT, len(rows), (), shares)
 
@@ -264,13 +246,13 @@ def _device_busy(trace: Trace, name: str) -> Quantity:
 
 
 def step_times(trace: Trace) -> Int64:
-    """Return how long each step took, in their order, without compiling."""
+    """Return the duration of each step in order, without compilation."""
     steps = step_table(trace)
     return without_compilation(trace, steps.start_ns, steps.duration_ns)
 
 
 def operator_times(trace: Trace, name: str) -> tuple[float, ...]:
-    """Return how long the calls of an operator, kernel or range took in each step."""
+    """Return the time of an operator, kernel or range in each step."""
     slices = trace.slices
     rows = np.flatnonzero(np.isin(slices.name, ids_where(slices.name, trace.strings, name.__eq__)))
     rows = outermost(trace, rows)
@@ -284,32 +266,26 @@ def operator_calls(trace: Trace, name: str) -> Quantity:
     return replace(_of_rows(trace, name, rows), words=f"calls of {name}")
 
 
+# Names whose words are more than the name itself.
 _WORDS = {
     "ops": "operators called",
     "all_ops": "operators in all",
-    "kernels": "kernels",
     "copies": "copies to or from devices",
     "copied_bytes": "bytes copied to or from devices",
-    "synchronisations": "synchronisations",
-    "compilations": "compilations",
-    "recompilations": "recompilations",
-    "graph_breaks": "graph breaks",
     "flops": "floating-point operations",
-    "peak_memory": "peak memory",
     "allocated_bytes": "bytes allocated",
     "device_busy": "device busy time",
-    "step_time": "step time",
 }
 _MAKERS: dict[str, Callable[[Trace, str], Quantity]] = {
     "ops": _ops,
-    "all_ops": _all_ops,
-    "kernels": _kernels,
-    "copies": _copies,
+    "all_ops": partial(_of_kind, SliceKind.OPERATOR),
+    "kernels": partial(_of_kind, SliceKind.KERNEL),
+    "copies": partial(_of_kind, SliceKind.MEMCPY),
     "copied_bytes": _copied_bytes,
     "synchronisations": _synchronisations,
-    "compilations": _compilations,
-    "recompilations": _recompilations,
-    "graph_breaks": _graph_breaks,
+    "compilations": partial(_whole, compilations),
+    "recompilations": partial(_whole, recompilations),
+    "graph_breaks": partial(_whole, graph_breaks),
     "flops": _flops,
     "peak_memory": _peak_memory,
     "allocated_bytes": _allocated_bytes,

@@ -11,7 +11,7 @@ from stepscope.units import count_text, duration_text, percent_text, scaled_text
 
 
 class Unit(Enum):
-    """What a quantity is counted in, and how it is written."""
+    """The unit of a quantity, and how values are written."""
 
     COUNT = "count"
     BYTES = "bytes"
@@ -35,15 +35,15 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What has some of a quantity: an operator, a kernel, a line."""
+    """An operator, kernel or line, and its part of a quantity."""
 
     name: str
     total: float
-    places: tuple[tuple[str, float], ...] = ()  # its lines, if they are known, the most first
+    places: tuple[tuple[str, float], ...] = ()  # its lines if known, the largest first
 
     @property
     def place(self) -> str:
-        """Return the line that has most of it; empty where none is known."""
+        """Return the line with most of it, empty if unknown."""
         return self.places[0][0] if self.places else ""
 
     @property
@@ -51,7 +51,7 @@ class Share:
         return f"{self.name} at {self.place}" if self.place else self.name
 
     def new_place(self, before: Share | None) -> str:
-        """Return the line that has become more; lines may have moved since."""
+        """Return the line whose amount grew; lines may have moved since."""
         places = list(self.places)
         for former in before.places if before is not None else ():
             same = [place for place in places if place == former] or [
@@ -67,19 +67,19 @@ class Quantity:
     name: str
     words: str
     unit: Unit
-    total: float | None  # None: the trace does not tell
-    by_step: tuple[float, ...] = ()  # nothing: it is not counted by step, or there are none
+    total: float | None  # None if unknown
+    by_step: tuple[float, ...] = ()  # empty if it is not counted by step, or without steps
     rows: tuple[Share, ...] = ()  # the largest first
     why_not: str = ""
 
     @property
     def later_steps(self) -> tuple[float, ...]:
-        """Return all steps but the first, which touches things for the first time."""
+        """Return all steps but the first, which may include one-time work."""
         return self.by_step[1:] if len(self.by_step) > 2 else self.by_step
 
     @property
     def a_step(self) -> float | None:
-        """Return how much the usual step has; None when it is not counted by step."""
+        """Return the usual amount in a step; None if it is not counted by step."""
         return float(np.median(self.later_steps)) if self.by_step else None
 
     def text(self, value: float) -> str:

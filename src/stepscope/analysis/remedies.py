@@ -10,7 +10,7 @@ from stepscope.registry import Registry
 
 
 class Remedy(Enum):
-    """What a framework has words of its own for."""
+    """Advice for which frameworks have words of their own."""
 
     COMPILER = auto()  # which fuses operators: its name
     FEWER_LAUNCHES = auto()  # a compiler that makes graphs of the device's, before those
@@ -34,5 +34,5 @@ class Advice:
     is_assumed: bool = False  # where a trace does not tell its framework
 
 
-# Each entry returns that of one framework, imported when asked.
+# Each entry imports and returns the advice of one framework.
 ADVICE: Registry[Callable[[], Advice]] = Registry()

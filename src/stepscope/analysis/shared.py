@@ -23,7 +23,7 @@ _results: ContextVar[Results | None] = ContextVar("_results", default=None)
 
 @contextmanager
 def shared_analyses() -> Iterator[None]:
-    """Cache the results of shared analyses until the block ends, the outermost of several."""
+    """Cache the results of shared analyses until the outermost such block ends."""
     if _results.get() is not None:
         yield
         return
@@ -53,7 +53,7 @@ def shared(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def both(one: Callable[[], _R], other: Callable[[], _R]) -> tuple[_R, _R]:
-    """Return what two functions return, run at the same time: NumPy leaves the GIL to others.
+    """Return the results of two functions that run at the same time; NumPy releases the GIL.
 
     Both share what is cached here; of what both compute, one result stays.
     """

@@ -16,24 +16,24 @@ _ROOM = 4  # times the rows: a table that large is still cheaper than sorting
 
 
 def summed(group: NDArray[Any], values: NDArray[Any], groups: int) -> Int64:
-    """Return the sum of the values of each group, not through floating point; -1 is no group."""
+    """Return the exact sum of each group's values; -1 is no group."""
     place = group if group.dtype in _NATIVE else group.astype(np.int64)
     return _native.summed_at(place, np.asarray(values, np.int64), groups)
 
 
 def with_children(parent: Int32, own: Int64) -> Int64:
-    """Add to each row's own value those of all rows in it; they stand behind it."""
+    """Add the values of all rows inside each row, which follow it."""
     return _native.summed_up(parent, own) if own.any() else own
 
 
 def nearest(parent: Int32, marked: Bool) -> Int32:
-    """Return for every row itself or the nearest marked one around it, -1 without."""
+    """Return for every row the nearest marked row that is it or around it, -1 if none."""
     own = np.where(marked, np.arange(len(marked), dtype=np.int32), np.int32(-1))
     return _native.handed_down(parent, own)
 
 
 def around(parent: Int32, rows: Int64 | Int32, wanted: Bool, *, itself: bool = False) -> Int64:
-    """Return the nearest wanted row around each of some rows, -1 without and for -1.
+    """Return the nearest wanted row around each given row, -1 if none and for -1.
 
     With ``itself``, a row that is wanted is its own.
     """

@@ -26,7 +26,7 @@ class Table:
     __slots__ = ()
 
     def __len__(self) -> int:
-        return len(next(iter(self.to_columns().values())))
+        return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
 
     def take(self, rows: NDArray[Any]) -> Self:
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]

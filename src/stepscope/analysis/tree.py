@@ -40,7 +40,7 @@ SPAN_CATEGORY = "Trace"
 
 @dataclass(frozen=True, slots=True)
 class EventMemory:
-    """Bytes allocated less bytes freed, a row for each event of a CallTree."""
+    """Bytes allocated less bytes freed by each event of a CallTree."""
 
     cpu: Int64  # children included
     self_cpu: Int64
@@ -50,13 +50,13 @@ class EventMemory:
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """Events as indices into the slices they come from. Host events nest, device events do not."""
+    """Events as rows of slices. Host events nest, device events do not."""
 
     trace: Trace
     rows: UInt32 | None  # the slice of each event; None: event i is slice i
     parent: Int32  # the event that encloses it, always an earlier one; NO_PARENT at the top
     start_ns: Int64  # ascending
-    self_ns: Int64  # duration less that of the direct children; 0 for what ends on another thread
+    self_ns: Int64  # duration without direct children; 0 for slices that end on another thread
     is_device: Bool | None  # None: all of them ran on the host
     memory: EventMemory | None = None  # None: not recorded, or not asked for
 
@@ -71,7 +71,7 @@ class CallTree:
         return event if self.rows is None else int(self.rows[event])
 
     def events_around(self, slices: Int32) -> Int32:
-        """Return the innermost event that is or encloses each slice, NO_PARENT if there is none."""
+        """Return the innermost event that is or encloses each slice, NO_PARENT if none."""
         event = np.full(len(self.trace.slices) + 1, NO_PARENT, np.int32)  # the last for no slice
         event[slice(len(self)) if self.rows is None else self.rows] = np.arange(len(self))
         is_event = event[:-1] != NO_PARENT
@@ -89,7 +89,7 @@ class CallTree:
 
 @shared
 def call_tree(trace: Trace, *, modules: bool = False, fold: bool = True) -> CallTree:
-    """Drop what is hidden, fold same-named only children, and nest the rest.
+    """Drop hidden slices, fold only children with their parent's name, and nest the rest.
 
     The calls of modules count as events only where ``modules`` asks for them. Without ``fold``,
     same-named only children stay.
@@ -122,7 +122,7 @@ def call_tree(trace: Trace, *, modules: bool = False, fold: bool = True) -> Call
 
 
 def levels(depth: Int32) -> Iterator[Int64]:
-    """Yield the rows of each depth, the outermost first; depths are few, rows are many."""
+    """Yield the rows of each depth, the outermost first; there are few depths and many rows."""
     if not len(depth):
         return
     deepest = int(depth.max())
@@ -133,7 +133,7 @@ def levels(depth: Int32) -> Iterator[Int64]:
 
 
 def outermost(trace: Trace, rows: Int64) -> Int64:
-    """Return those of some slices that lie in none of the others."""
+    """Return those slices that are in none of the others."""
     if not len(rows):
         return rows
     marked = np.zeros(len(trace.slices), np.bool_)
@@ -144,7 +144,7 @@ def outermost(trace: Trace, rows: Int64) -> Int64:
 
 @shared
 def framework_operators(trace: Trace) -> Bool:
-    """Return which slices are a framework's own operators, as far as their names tell."""
+    """Return a mask of a framework's own operators, judged by their names."""
     prefixes = landmarks().operator_prefixes
     return is_named(trace, lambda name: name.startswith(prefixes))
 
@@ -158,27 +158,27 @@ def is_named(trace: Trace, wanted: Callable[[str], bool]) -> Bool:
 
 
 def has_text(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Bool:
-    """Tell which values of a column of ids have a text that satisfies the predicate."""
+    """Return a mask of the ids whose text satisfies the predicate."""
     mask = _mask(ids, ids_where(ids, strings, predicate))
     return np.zeros(len(ids), np.bool_) if mask is None else mask
 
 
 def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
-    """Return the distinct ids of a column whose text satisfies the predicate, ascending."""
+    """Return the distinct ids whose text satisfies the predicate, ascending."""
     present = distinct_ids(ids)
     texts = strings.texts_of(present.tolist())
     return present[np.fromiter(map(predicate, texts), np.bool_, len(texts))]
 
 
 def distinct_ids(ids: UInt32) -> Int64:
-    """Return the distinct values of a column of ids, ascending, without sorting the column."""
+    """Return the distinct ids of a column, ascending, without sorting it."""
     return _native.present(ids)
 
 
 def _mask(ids: UInt32, wanted: Int64) -> Bool | None:
     if not len(wanted):
         return None
-    table = np.zeros(int(ids.max()) + 1, np.bool_)  # texts are few, rows are many
+    table = np.zeros(int(ids.max()) + 1, np.bool_)  # there are few texts and many rows
     table[wanted] = True
     return table.take(ids)
 
@@ -190,7 +190,7 @@ def _hidden_mask(trace: Trace) -> Bool | None:
 
 
 def span_mask(trace: Trace) -> Bool | None:
-    """Return which slices span a whole recording; None if there are none."""
+    """Return a mask of the slices that span a whole recording; None if there are none."""
     category = trace.slices.category
     return _mask(category, ids_where(category, trace.strings, SPAN_CATEGORY.__eq__))
 
@@ -206,7 +206,7 @@ def _device_mask(trace: Trace) -> Bool | None:
 
 
 def _kind_mask(kind: UInt8, *wanted: SliceKind) -> Bool | None:
-    """Return which slices are of a wanted kind, None where none is."""
+    """Return a mask of the slices of the wanted kinds; None if there are none."""
     if not len(kind) or kind.max() < min(wanted):
         return None
     table = np.zeros(256, np.bool_)
@@ -216,7 +216,7 @@ def _kind_mask(kind: UInt8, *wanted: SliceKind) -> Bool | None:
 
 
 def _climbed(parent: Int32, drop: Bool) -> Int32:
-    """Return the nearest ancestor that is not dropped."""
+    """Return each row's nearest ancestor that is not dropped."""
     parent = parent.copy()
     below = _below(parent, drop)
     while len(below):
@@ -226,14 +226,14 @@ def _climbed(parent: Int32, drop: Bool) -> Int32:
 
 
 def _below(parent: Int32, marked: Bool) -> Int64:
-    """Return where the parent is marked."""
+    """Return the rows whose parent is marked."""
     inside = marked.take(parent, mode="clip")
-    inside &= parent >= 0  # without a parent, "clip" asked the first row
+    inside &= parent >= 0  # "clip" reads the first row for rows without a parent
     return np.flatnonzero(inside)
 
 
 def _folded_rows(name: UInt32, parent: Int32, drop: Bool | None) -> Int64:
-    """Return the rows that are the only child of a parent with their own name.
+    """Return the rows that are the only child of a parent with the same name.
 
     Folding one never makes or unmakes another: the grandchildren that a fold hands up were the only
     child of a same-named slice before exactly when they are after.
@@ -265,13 +265,13 @@ def _renumbered(parent: Int32, drop: Bool) -> Int32:
 
 
 def _handed_up(self_ns: Int64, parent: Int32, drop: Bool) -> Int64:
-    """Give the self time of what is dropped to the nearest ancestor that stays."""
+    """Add the self time of dropped rows to their nearest kept ancestor."""
     gone = np.flatnonzero(drop)
     return self_ns + summed(parent[gone], self_ns[gone], len(self_ns))
 
 
 def _without_async(self_ns: Int64, flags: UInt8) -> Int64:
-    """Clear the self time of events that ended on another thread: it cannot be attributed."""
+    """Clear the self time of events that ended on another thread, where it is unknown."""
     ended_elsewhere = np.flatnonzero(flags & np.uint8(SliceFlags.ASYNC))
     if len(ended_elsewhere):
         self_ns = self_ns.copy()

@@ -34,9 +34,9 @@ MOST_TESTED = 8  # only the largest rows are tested, and p values are corrected 
 
 OUTSIDE = "outside of modules"
 
-_MOST_SHARED = 6_000_000  # slices: of more, what is kept would fill the memory
+_MOST_SHARED = 6_000_000  # with more slices, cached results would fill the memory
 _FEW_EVENTS = 300_000  # of one trace: looking for problems in a bigger one takes seconds
-_UNEVEN = 0.25  # of a line: runs of one program differ by that where the machine is busy
+_UNEVEN = 0.25  # of a line's time: by so much do runs differ on a busy machine
 _CERTAIN = 5.0  # errors
 _KIND_WORDS = {"idle": "device idle: ", "python": "", "range": "", "runtime": ""}
 
@@ -160,7 +160,7 @@ def _tables(
 
 
 def _whole(amounts: Mapping[str, Amount], side: Side, otherwise: str) -> Mapping[str, Amount]:
-    """Return the amounts; of a side that does not know them, all of its step."""
+    """Return the amounts; a side without any counts as one row of its whole step."""
     return amounts or {otherwise: Amount(side.step_ns)}
 
 
@@ -213,7 +213,7 @@ def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _proven_first(rows: tuple[Row, ...], changed: Mapping[Work, float]) -> tuple[Row, ...]:
-    """Put the rows first whose work is proven to have changed, whatever else the machine did.
+    """Sort rows first whose work is proven to have changed, whatever slowed the machine down.
 
     Of what no event covers the samples tell the line: the one that stands out most.
     """
@@ -236,7 +236,7 @@ def _proven_first(rows: tuple[Row, ...], changed: Mapping[Work, float]) -> tuple
 
 
 def _stands_out(row: Row, pace: float, share: float) -> tuple[float, float]:
-    """Return by how many errors a line changed beyond what the pace of the machine explains.
+    """Return by how many standard errors a line changed beyond the general slow-down.
 
     Of those that certainly did, the one that changed most stands out most.
     """
@@ -247,7 +247,7 @@ def _stands_out(row: Row, pace: float, share: float) -> tuple[float, float]:
 
 
 def _tested(rows: tuple[Row, ...], sides: tuple[Side, Side]) -> tuple[Row, ...]:
-    """Test whether the first rows changed; what samples tell has no time in each step."""
+    """Test whether the first rows changed; sampled work has no time in each step to test."""
     tested: dict[int, Comparison] = {}
     for i, row in enumerate(rows[:MOST_TESTED]):
         if row.error_ns or row.status != SAME or not row.difference_ns:
@@ -281,7 +281,7 @@ def _operator_of(work: Work) -> str:
 def _plain_rows(
     before: Mapping[str, Amount], after: Mapping[str, Amount], was: Mapping[str, str] | None = None
 ) -> tuple[Row, ...]:
-    """Return a row for each name; ``was`` tells the former names of those that have others."""
+    """Return a row for each name; ``was`` maps renamed ones to their former names."""
     former = was or {}
     nothing = Amount()
     rows = []
@@ -323,14 +323,14 @@ def _line_rows(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> tup
 def _measured(
     traces: Sequence[Trace], names: Sequence[str], *, with_shapes: bool
 ) -> tuple[Side, dict[str, float]]:
-    """Return what one side is, and the peaks of its memory: what takes long for large traces."""
+    """Return one side and the peaks of its memory; both take long for large traces."""
     return side_of(traces, names, with_shapes=with_shapes), peaks_of(traces)
 
 
 def _findings(
     before: Sequence[Trace], after: Sequence[Trace]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the problems that came and those that went; of several runs, in most of them."""
+    """Return the problems that came and went; of several runs, those in most of them."""
     ours, theirs = (_usual_findings(traces) for traces in (before, after))
     came = tuple(finding for key, finding in theirs.items() if key not in ours)
     went = tuple(finding for key, finding in ours.items() if key not in theirs)

@@ -33,22 +33,22 @@ from stepscope.trace.model import Bool, Float64, Int64
 
 _QUANTILE = 0.1  # of the times of one call over the steps
 _OFTEN = 0.5  # share of the steps that a call must be in
-_MOST_MOMENTS = 3_000_000  # of a run: of longer ones, the first steps
+_MOST_MOMENTS = 3_000_000  # of a run; of longer runs, the first moments
 _MOST_LABELINGS = 1000
 _FLOOR = 0.002  # of a step: what changes by less is as good as unchanged
 _DRAWS = 1000
-_AFTER = " after "  # between what no event covers, and what ran before it
+_AFTER = " after "  # separates a gap's name from the work that ran before it
 _AS_NARROW = 2.0  # an interval of the whole step this much wider than that of its parts
-_OUTLYING = 3.0  # median deviations: what is further off counts as that far
+_OUTLYING = 3.0  # median deviations at which outliers are clipped
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What the work in a step says about the change."""
 
-    p: float  # how often runs dealt at random differ so much
+    p: float  # probability of such a difference under random labelings
     changed: Mapping[Work, float]  # the kinds of work that did, by how much, of a step
-    change: float  # what they add to a step, of one
+    change: float  # what they add to a step, relative to it
     low: float
     high: float
 
@@ -135,7 +135,7 @@ def _times(before: Side, after: Side, pairs: dict[Work, Work]) -> tuple[list[Wor
 
 
 def _clean(run: Run) -> dict[Work, float]:
-    """Return the uninterrupted time of each kind of work in a step."""
+    """Return the uninterrupted time of each kind of work in a step, in ns."""
     run_moments = run.moments
     end = min(len(run_moments.ns), _MOST_MOMENTS)
     step, ns = run_moments.step[:end], run_moments.ns[:end]
@@ -178,7 +178,7 @@ def _kinds(run: Run, end: int) -> tuple[list[Work], Int64]:
 
 
 def _numbers(code: Int64) -> Int64:
-    """Return how many of the same code come before each."""
+    """Return for each code how many equal ones come before it."""
     order = np.argsort(code, kind="stable")
     ordered = code[order]
     begins = np.ones(len(code), np.bool_)
@@ -206,7 +206,7 @@ def _with_whole_gaps(names: list[Work], times: Float64) -> Float64:
 
 
 def _speed(times: Float64) -> Float64:
-    """Return how slow the machine was in each run: what half of the work is below."""
+    """Return how slow the machine was in each run: the weighted median of its work's slow-downs."""
     usual = np.median(times, axis=0)
     is_measured = (times > 0).all(axis=0) & (usual > 0)
     if not is_measured.any():
@@ -220,39 +220,39 @@ def _speed(times: Float64) -> Float64:
 
 
 def _labelings(counts: tuple[int, int], seed: int) -> Bool:
-    """Return ways to deal the runs to the sides: which are the first side's."""
+    """Return the ways to assign runs to sides, as masks of the first side's runs."""
     n, k = sum(counts), counts[0]
     if comb(n, k) <= _MOST_LABELINGS:
         chosen = np.array(list(combinations(range(n), k)))
     else:
         generator = np.random.default_rng(seed)
         chosen = np.argsort(generator.random((_MOST_LABELINGS, n)), axis=1)[:, :k]
-        chosen[0] = np.arange(k)  # the way that was seen is one of them
+        chosen[0] = np.arange(k)  # the actual labeling is one of them
     first = np.zeros((len(chosen), n), np.bool_)
     first[np.arange(len(chosen))[:, None], chosen] = True
     return first
 
 
 def _scores(values: Float64, first: Bool) -> Float64:
-    """Return how clearly each kind of work differs between two sides, for each way to deal."""
+    """Return how clearly each kind of work differs between the sides, for each labeling."""
     weights = first / first.sum(axis=1, keepdims=True), ~first / (~first).sum(axis=1, keepdims=True)
     middle = weights[0] @ values, weights[1] @ values
     spread = np.zeros_like(middle[0])
     for weight, at in zip(weights, middle, strict=True):
-        apart = np.abs(values[None] - at[:, None])  # one for each way, run and kind of work
+        apart = np.abs(values[None] - at[:, None])  # one for each labeling, run and kind of work
         spread += np.einsum("wr,wrk->wk", weight, apart)
     return np.asarray(np.abs(middle[1] - middle[0]) / (_FLOOR + spread))
 
 
 def _clipped(values: Float64) -> Float64:
-    """Return values without outliers, whichever side these are on."""
+    """Return the values with outliers clipped, whichever side they are on."""
     middle = np.median(values, axis=0)
     spread = _OUTLYING * np.median(np.abs(values - middle), axis=0) + _FLOOR
     return np.clip(values, middle - spread, middle + spread)
 
 
 def _interval(values: Float64, is_after: Bool, seed: int) -> tuple[float, float, float]:
-    """Return the change of some work, and its interval, by drawing the runs again and again."""
+    """Return the change of some work and its interval, by bootstrapping the runs."""
     generator = np.random.default_rng(seed)
     one, other = values[~is_after], values[is_after]
     drawn = [

@@ -27,7 +27,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class FlameNode:
-    """A call path, with the time of all below it, in a usual step of each side."""
+    """A call path and its total time in a usual step of each side."""
 
     name: str
     parent: int  # -1 for the root
@@ -60,7 +60,7 @@ def diff_flame(diff: Diff) -> list[FlameNode]:
 
 
 def _new_names(diff: Diff) -> dict[str, str]:
-    """Return what modules of the first side are called on the second."""
+    """Return the new names of renamed modules, by their former ones."""
     for table in diff.tables:
         if table.by == "module":
             return {row.was: row.what for row in table.rows if row.was}
@@ -78,7 +78,7 @@ def _paths(side: Side, names: dict[str, str]) -> dict[Path, float]:
 
 
 def _paths_of_run(run: Run) -> dict[Path, int]:
-    """Return the time of each path of names, its own."""
+    """Return the own time of each path of names."""
     node, parents, texts = _nodes(run)
     usual = run.usual
     at = np.append(node, ROOT)[usual.owner]

@@ -23,7 +23,7 @@ _ENDING = re.compile(
 )
 _ALIKE = 0.5  # of the work of two modules: those that share less are different
 _TELLING = ("operator", "device")
-_LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)  # as samples tell it
+_LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)  # by samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def matched(before: Amounts, after: Amounts) -> list[Match]:
 
 
 def renamed_modules(before: Amounts, after: Amounts) -> dict[str, str]:
-    """Return what modules that one side does not know are called on the other.
+    """Map modules that only the first side has to their names on the second.
 
     Both models are walked from the top: children of the same name are the same, the others are
     matched by what runs in them, in the order of their calls.
@@ -69,7 +69,7 @@ def renamed_modules(before: Amounts, after: Amounts) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Module:
-    """A module, and those in it in the order of their calls."""
+    """A module and its children in the order of their calls."""
 
     path: str
     children: dict[str, _Module]
@@ -119,14 +119,14 @@ def _without_shapes(module: _Module) -> Hashable:
 
 
 def _alike(one: _Module, other: _Module) -> float:
-    """Return which share of the work in either of two modules is in both."""
+    """Return the share of work that two modules have in common."""
     names = [{name for name, _ in module.work} for module in (one, other)]
     either = names[0] | names[1]
     return len(names[0] & names[1]) / len(either) if either else 0.0
 
 
 def _plain(name: str) -> str:
-    """Return an operator's name without what only one framework, or version, writes."""
+    """Return an operator's name without what a framework or version adds."""
     name = _NAMESPACE.sub("", name)
     while (shorter := _ENDING.sub("", name)) != name:
         name = shorter
@@ -134,7 +134,7 @@ def _plain(name: str) -> str:
 
 
 class _State:
-    """What is matched already, and what is left."""
+    """The matches so far, and what is still unmatched."""
 
     def __init__(self, before: Amounts, after: Amounts) -> None:
         self._before, self._after = before, after
@@ -145,7 +145,7 @@ class _State:
     def pair(
         self, of_before: Callable[[Work], Hashable], of_after: Callable[[Work], Hashable], how: str
     ) -> None:
-        """Match what has the same key."""
+        """Match work with the same key."""
         right = {of_after(work): work for work in self._right}
         for work in list(self._left):
             other = right.get(of_before(work))
@@ -153,7 +153,7 @@ class _State:
                 self._take((work,), (other,), SAME if other == work else how)
 
     def pair_in_order(self, key: Callable[[Work], Hashable]) -> None:
-        """Match what has the same key; where several have, in the order in which they run."""
+        """Match work with the same key; equal keys are matched in the order in which they run."""
         right: dict[Hashable, list[Work]] = {}
         for work in sorted(self._right, key=lambda work: self._right[work].first_ns):
             if work.kind not in _UNTIED:
@@ -166,7 +166,7 @@ class _State:
                 self._take((work,), (other,), how)
 
     def merge_moved(self) -> None:
-        """Make one row of an operator that runs as often as before, in other modules."""
+        """Join the rows of an operator that runs as often as before, but in other modules."""
         groups: dict[tuple[str, str, str], tuple[list[Work], list[Work]]] = {}
         for number, side in enumerate((self._before, self._after)):
             for work in side:
@@ -186,7 +186,7 @@ class _State:
                 self._take(tuple(ours), tuple(theirs), MOVED)
 
     def pair_lines(self, renamed: Mapping[str, str]) -> None:
-        """Match lines of functions that moved down or up their files, or into another file.
+        """Match lines of functions that moved within their file or to another.
 
         Calls are matched within their file: many functions of others have their names.
         """
@@ -204,7 +204,7 @@ class _State:
                     self._take((work,), (other,), MOVED)
 
     def finished(self) -> list[Match]:
-        """Return all matches; what is left on one side only is gone or new."""
+        """Return all matches; what one side has alone is gone or new."""
         gone = [Match((work,), (), GONE) for work in self._left]
         new = [Match((), (work,), NEW) for work in self._right]
         return [*self._found, *gone, *new]
@@ -252,7 +252,7 @@ def _by_function(
 def _shifted(
     ours: list[tuple[int, Work]], theirs: list[tuple[int, Work]], left: Amounts, right: Amounts
 ) -> list[tuple[Work, Work]]:
-    """Pair lines by the shift that makes the most of their time meet."""
+    """Pair lines by the shift in line numbers that matches most of their time."""
     if not ours or not theirs:
         return []
     if len(ours) == len(theirs) == 1:

@@ -21,15 +21,15 @@ SAME, NEW, GONE, RENAMED, MOVED = "same", "new", "gone", "renamed", "moved"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Something that a usual step spends time on, before and after."""
+    """A kind of work in a usual step, before and after."""
 
-    what: str  # as it is called after; what is gone, before
+    what: str  # the name after the change; that before for work that is gone
     before_ns: int
     after_ns: int
-    before_count: float = 0.0  # calls in a step; 0 where that makes no sense
+    before_count: float = 0.0  # calls in a step; 0 if that makes no sense
     after_count: float = 0.0
     status: str = SAME
-    was: str = ""  # what it was called before, where that differs
+    was: str = ""  # the former name, if different
     kind: str = ""  # operator, device, python, range, idle, runtime
     module: str = ""
     name: str = ""
@@ -43,7 +43,7 @@ class Row:
 
     @property
     def certain_ns(self) -> float:
-        """Return how large the difference is beyond the error of sampling."""
+        """Return by how much the difference exceeds the sampling error."""
         return max(abs(self.difference_ns) - self.error_ns, 0.0)
 
     def to_json(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class DiffTable:
 
     @property
     def difference_ns(self) -> int:
-        """Return what the differences of the rows add up to."""
+        """Return the sum of the rows' differences."""
         return sum(row.difference_ns for row in self.rows)
 
     def to_json(self) -> dict[str, Any]:
@@ -101,12 +101,12 @@ class DiffTable:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something that is counted, not timed: events a step, the peak of memory."""
+    """Something that is counted rather than timed: events in a step, the peak of memory."""
 
     what: str
     before: float
     after: float
-    unit: str = ""  # "bytes"; empty: a number a step
+    unit: str = ""  # "bytes", or "" for a number per step
 
     @property
     def difference(self) -> float:
@@ -154,16 +154,16 @@ class Diff:
 
     @property
     def difference_ns(self) -> int:
-        """Return how much longer the usual step takes; what each table's differences add up to."""
+        """Return how much longer the usual step takes; each table's differences add up to it."""
         return self.after_ns - self.before_ns
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Return what changed, by work: the largest change first."""
+        """Return the changes by work, the largest first."""
         return self.tables[0].rows
 
     def table(self, by: str) -> DiffTable:
-        """Return one of the tables: work, phase, module, operator, kernel or line."""
+        """Return the table for work, phase, module, operator, kernel or line."""
         for table in self.tables:
             if table.by == by:
                 return table
@@ -172,7 +172,7 @@ class Diff:
 
     @property
     def guilty(self) -> Row | None:
-        """Return the row that most of the change is owed to; None where nothing changed."""
+        """Return the row that explains most of the change; None if nothing changed."""
         sign = 1 if self.difference_ns >= 0 else -1
         return next((row for row in self.rows if row.difference_ns * sign > 0), None)
 

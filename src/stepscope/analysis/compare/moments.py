@@ -23,36 +23,36 @@ from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, Trace
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The time of each steady step, in the order of time; without steps, that of the trace."""
+    """The time of each steady step in order; without steps, the time of the whole trace."""
 
     unit: str  # "step", "request" or "run"
     how: str  # by what steps were recognised
     start_ns: Int64
     end_ns: Int64
     track: Int64
-    duration_ns: Int64  # of each step: more than its window where steps overlap
+    duration_ns: Int64  # of each step; overlapping steps have more than their window
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
     def take(self, which: Bool) -> Windows:
-        """Return some of them."""
+        """Return the windows of some steps."""
         columns = (self.start_ns, self.end_ns, self.track, self.duration_ns)
         return Windows(self.unit, self.how, *(column[which] for column in columns))
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Pieces of the time of some steps, each within one step, in the order of time."""
+    """Pieces of the steps' time in order, each within one step."""
 
     step: Int64  # index of the window
-    owner: Int64  # the slice that it belongs to, NO_SLICE where none runs
+    owner: Int64  # the slice that owns it, NO_SLICE if none runs
     start_ns: Int64
     ns: Int64
     on_device: bool  # whether devices do any work in this program
 
     def of_steps(self, which: Bool) -> Moments:
-        """Return those of some of the steps, which are numbered anew."""
+        """Return the moments of some steps, which are numbered anew."""
         number = np.cumsum(which) - 1
         mine = which[self.step]
         step, owner = number[self.step[mine]], self.owner[mine]
@@ -60,7 +60,7 @@ class Moments:
 
 
 def windows(trace: Trace) -> Windows:
-    """Return the time that a comparison is about."""
+    """Return the time that a comparison covers."""
     steps = step_table(trace)
     if not len(steps):
         return _whole(trace)
@@ -73,7 +73,7 @@ def windows(trace: Trace) -> Windows:
     for number in np.unique(track):
         mine = np.flatnonzero(track == number)
         reached = np.maximum.accumulate(end_ns[mine])
-        # A moment that two steps share, as requests of a server may, belongs to the earlier.
+        # A moment that overlapping steps (requests of a server) share belongs to the earlier.
         start_ns[mine[1:]] = np.maximum(start_ns[mine[1:]], reached[:-1])
         end_ns[mine] = np.maximum(end_ns[mine], start_ns[mine])
     how = steps.by.value
@@ -116,7 +116,7 @@ def moments(trace: Trace, wanted: Windows) -> Moments:
 
 
 def _thread_timeline(trace: Trace, track: int) -> Timeline:
-    """Return the innermost slice of a thread at each moment; the backward pass may run beside."""
+    """Return the innermost slice of a thread, or of its backward pass, at each moment."""
     slices, parts = trace.slices, host_parts(trace)
     if not len(slices):
         return innermost(trace, np.zeros(0, np.int64))
@@ -149,7 +149,7 @@ def _device_timeline(work: DeviceWork) -> Timeline | None:
 
 
 def _first_begun(work: DeviceWork, which: Int64) -> Timeline:
-    """Give each moment to the piece that began first of those that run; they may overlap."""
+    """Give each moment to the piece of work that began first; pieces may overlap."""
     which = which[work.duration_ns[which] > 0]
     if not len(which):
         return Timeline(np.zeros(0, np.int64), np.zeros(0, np.int64))

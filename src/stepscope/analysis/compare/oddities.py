@@ -20,7 +20,7 @@ _CLEAR_SEPARATION = 4.0  # Ashman's D; above 2 two peaks can be told apart
 
 
 def warm_up(times: Float64) -> int:
-    """Return how many of the first steps are not yet like the others."""
+    """Return how many of the first steps are warm-up."""
     if len(times) < 4:
         return 0
     usual = float(np.median(times))
@@ -30,7 +30,7 @@ def warm_up(times: Float64) -> int:
 
 
 def block_length(values: Float64) -> int:
-    """Return how many neighbouring steps are alike: by then the autocorrelation is small."""
+    """Return how many neighbouring steps are correlated."""
     most = max(len(values) // 8, 1)
     low, high = np.percentile(values, [5, 95]) if len(values) else (0.0, 0.0)
     centred = np.clip(values, low, high)
@@ -51,7 +51,7 @@ def oddities(times: Float64, unit: str = "step") -> list[str]:
 
 
 def drift(times: Float64, unit: str = "step") -> str:
-    """Say how steps become longer or shorter over the run; empty where they do not."""
+    """Describe how steps become longer or shorter over the run; empty if they do not."""
     parts = np.array([float(np.median(part)) for part in np.array_split(times, 10)])
     order = np.argsort(np.argsort(parts)).astype(np.float64)
     correlation = float(np.corrcoef(order, np.arange(10))[0, 1])
@@ -63,7 +63,7 @@ def drift(times: Float64, unit: str = "step") -> str:
 
 
 def two_kinds(times: Float64, unit: str = "step") -> str:
-    """Say of which two lengths the steps are; empty where there is one peak."""
+    """Describe two distinct lengths of steps; empty if there is one peak."""
     values = np.sort(times)
     n = len(values)
     sums, squares = np.cumsum(values), np.cumsum(values**2)

@@ -24,7 +24,7 @@ def memory_changes(before: Mapping[str, float], after: Mapping[str, float]) -> l
 
 
 def peaks_of(traces: Sequence[Trace]) -> dict[str, float]:
-    """Return the peak of each device's memory; of several runs, their median."""
+    """Return the peak of each device's memory, the median over runs."""
     peaks: dict[str, list[float]] = {}
     for trace in traces:
         filled = with_memory(trace)

@@ -26,14 +26,14 @@ _MOST_BLOCKS = 64
 
 
 def logs(times: Float64) -> Float64:
-    """Return logarithms, so that differences are relative; a time of 0 is as good as 1e-9 of it."""
+    """Return logarithms, so that differences are relative; 0 counts as 1e-9 of the maximum."""
     floor = max(float(times.max()), 1e-300) * 1e-9
     logs: Float64 = np.log(np.maximum(times, floor))
     return logs
 
 
 def blocks(values: Float64) -> Float64:
-    """Return the medians of blocks of neighbouring steps, long enough to be independent."""
+    """Return medians of blocks of neighbouring steps that are long enough to be independent."""
     length = max(block_length(values), -(-len(values) // _MOST_BLOCKS))
     whole = len(values) // length * length
     if length == 1 or not whole:
@@ -42,7 +42,7 @@ def blocks(values: Float64) -> Float64:
 
 
 def permuted(before: Float64, after: Float64, generator: np.random.Generator) -> float:
-    """Test the difference of medians by dealing the blocks to the sides anew.
+    """Test the difference of medians by permuting blocks between the sides.
 
     The mean, without outliers, has half a say: many ways to deal have the same medians.
     """
@@ -63,7 +63,7 @@ def _middle_difference(before: Float64, after: Float64) -> Float64:
 
 
 def permuted_runs(before: Float64, after: Float64, generator: np.random.Generator) -> float:
-    """Test whether one side has the higher medians by dealing the runs to the sides anew.
+    """Test by permuting whole runs whether one side has the higher medians.
 
     Their ranks are summed: one run in which the machine was busy counts no more than another.
     """
@@ -82,7 +82,7 @@ def permuted_runs(before: Float64, after: Float64, generator: np.random.Generato
 
 
 def t_test(before: Float64, after: Float64) -> float:
-    """Test the difference of means of few runs, whose variance the prior tells, too."""
+    """Test the difference of means of few runs, with a prior for their variance."""
     variance, free = _run_variance(before, after)
     error = (variance * (1 / len(before) + 1 / len(after))) ** 0.5
     return two_sided_p(abs(float(after.mean() - before.mean())) / error, free)
@@ -99,8 +99,8 @@ def _run_variance(before: Float64, after: Float64) -> tuple[float, int]:
 
 
 def drawn_medians(runs: Sequence[Float64], generator: np.random.Generator) -> Float64:
-    """Return medians of a side, each of runs that are drawn anew from those that there are."""
-    if len(runs) > 2:  # what their medians owe to their steps shows in how they differ
+    """Return medians of a side over runs that are drawn with replacement."""
+    if len(runs) > 2:  # the medians' spread includes that of the steps
         of_runs = np.array([np.percentile(run, 50) for run in runs])
         medians = np.broadcast_to(logs(of_runs)[:, None], (len(runs), _DRAWS))
     else:

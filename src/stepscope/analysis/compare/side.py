@@ -37,7 +37,7 @@ _ORDERED_STEPS = 3
 
 
 class Work(NamedTuple):
-    """What time is spent on; empty where that is not known or makes no sense."""
+    """A kind of work; fields that are unknown or make no sense are empty."""
 
     kind: str  # "operator", "device", "python", "range", "idle", "runtime"
     module: str  # the path of the module that it belongs to
@@ -56,7 +56,7 @@ class Amount:
 
     @property
     def error_ns(self) -> float:
-        """Return the standard error of the time, where samples tell it."""
+        """Return the standard error of a sampled time, 0 for others."""
         return self.ns / self.samples**0.5 if self.samples else 0.0
 
 
@@ -83,7 +83,7 @@ class Side:
     runs: tuple[Run, ...]
     unit: str
     how: str
-    chosen: int  # of how many steps the usual one is the mean
+    chosen: int  # number of steps whose mean is the usual one
     step_ns: int
     work: Amounts
     phases: Mapping[str, Amount]
@@ -99,7 +99,7 @@ class Side:
 
 
 def side_of(traces: Sequence[Trace], labels: Sequence[str], *, with_shapes: bool) -> Side:
-    """Find what the usual step of some traces consists of."""
+    """Return the usual step of some traces."""
     run_windows = [windows(trace) for trace in traces]
     unit = run_windows[0].unit
     middle = _middle(np.concatenate([window.duration_ns for window in run_windows]))
@@ -149,7 +149,7 @@ def _add(sums: dict[str, Amount], more: Mapping[str, tuple[int, int]]) -> None:
 
 
 def _add_work(work: Amounts, run: Run, gaps: GapLines) -> None:
-    """Sum the moments of a run by what they are spent on; what no event covers, by its line."""
+    """Sum a run's moments by kind of work; gaps between events by their lines."""
     sorted_by, usual = run.sorting, run.usual
     group = sorted_by.group_at(usual.owner)
     ns = summed(group, usual.ns, len(sorted_by.groups))
@@ -176,7 +176,7 @@ def _add_work(work: Amounts, run: Run, gaps: GapLines) -> None:
 
 
 def _each_step(amounts: Iterable[Amount], step_ns: int, steps: int) -> None:
-    """Divide by the number of steps; the ns that rounding loses go to those that lost most."""
+    """Divide by the number of steps; what rounding loses goes to the rows that lost most."""
     groups = list(amounts)
     if not groups:
         return
@@ -200,14 +200,14 @@ def _series(run: Run, wanted: Work) -> Int64:
 
 @dataclass(frozen=True, slots=True)
 class GapLines:
-    """The time of lines; that of groups that are gaps is split by it."""
+    """The time of each line, by which the time of groups that are gaps is split."""
 
-    shares: Mapping[int, Mapping[str, int]]  # by group: the sampled ns of each line or function
-    samples: Mapping[str, int]  # how many were taken in each where no operator runs
+    shares: Mapping[int, Mapping[str, int]]  # the sampled ns of each line or function in a group
+    samples: Mapping[str, int]  # number of samples in each where no operator runs
     all_lines: Mapping[str, tuple[int, int]]
 
     def split(self, group: int, ns: int) -> dict[str, int] | None:
-        """Split the exact time of a group by the samples in it; None where there are too few."""
+        """Split the exact time of a group by its samples; None if it has too few."""
         shares = self.shares.get(group)
         return scaled(shares, ns) if shares else None
 
@@ -246,7 +246,7 @@ def gap_lines(trace: Trace, steps: Windows, usual: Moments, by: Sorting) -> GapL
 
 
 def scaled(shares: Mapping[str, int], ns: int) -> dict[str, int]:
-    """Split some time by shares, into whole ns that add up to it."""
+    """Split a time by shares into whole ns that add up to it."""
     total = sum(shares.values())
     parts = {what: ns * share // total for what, share in shares.items()}
     largest = max(shares, key=lambda what: shares[what])
@@ -262,7 +262,7 @@ def _line_of(stack: SampledStack) -> str:
 
 
 def _work_of(stack: SampledStack) -> str:
-    """Return the line, but of what a function does itself the function.
+    """Return a stack's line, or its function if the function itself does the work.
 
     The time of a loop is spread over its lines, each of which may look smaller than the noise of
     something else; a line that calls something is a place of its own.
@@ -278,7 +278,7 @@ def line_texts(
     rows: Int64,
     text_of: Callable[[SampledStack], str] = _line_of,
 ) -> tuple[list[str], Int64]:
-    """Return the distinct lines of some stacks, and which of them each stack's is."""
+    """Return the distinct lines of some stacks, and the index of each stack's line among them."""
     texts: dict[str, int] = {}
     distinct_stacks, which = np.unique(rows, return_inverse=True)
     code = [texts.setdefault(text_of(stacks[int(row)]), len(texts)) for row in distinct_stacks]
@@ -286,7 +286,7 @@ def line_texts(
 
 
 def _samples_in(trace: Trace, steps: Windows) -> tuple[Int64, Int64]:
-    """Return the samples of the steps' threads that were taken within them, and their weights.
+    """Return the samples within the steps, on their threads, and the samples' weights.
 
     With device work, those while devices are idle.
     """

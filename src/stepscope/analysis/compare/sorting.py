@@ -23,10 +23,10 @@ BETWEEN = "between events"  # what no event covers is mostly Python
 
 NO_KERNEL = "no device work"
 
-_KNOWN_SHAPES = 0.5  # share of the operators: with fewer, rows are not told apart by shapes
+_KNOWN_SHAPES = 0.5  # share of operators with shapes, below which rows are not split by shapes
 _OPERATOR, _DEVICE, _RANGE, _PYTHON, _RUNTIME, _MODULE = range(6)
 _KINDS = ("operator", "device", "range", "python", "runtime", "python")
-_OF_MODULE = "Python of the module"  # not its name: that is the path, which has a place of its own
+_OF_MODULE = "Python of the module"  # without its name, which the module's path has
 _IDLE = {"operator": "idle", "range": "idle", "python": "idle", "runtime": "idle"}
 
 Group = tuple[str, str, str, str]  # kind, module, name, shapes
@@ -34,20 +34,20 @@ Group = tuple[str, str, str, str]  # kind, module, name, shapes
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """The group of every slice; the last group is that of no slice."""
+    """The group of every slice; the last group stands for NO_SLICE."""
 
     trace: Trace = field(repr=False)
     groups: tuple[Group, ...]
     group: Int64 = field(repr=False)  # of each slice
-    is_gap: Bool = field(repr=False)  # of each group: no operator or device work runs then
-    is_counted: Bool = field(repr=False)  # of each slice: it is a call of its group
+    is_gap: Bool = field(repr=False)  # whether no operator or device work runs in a group
+    is_counted: Bool = field(repr=False)  # whether each slice is a call of its group
 
     def group_at(self, owner: Int64) -> Int64:
-        """Return the groups of some slices; NO_SLICE has one, too."""
+        """Return the groups of some slices or NO_SLICE."""
         return np.append(self.group, len(self.groups) - 1)[owner]
 
     def counts(self, chosen: Windows) -> Int64:
-        """Return how many calls of each group begin in some steps."""
+        """Return how many calls of each group begin in the given steps."""
         start_ns = self.trace.slices.start_ns
         begins = np.searchsorted(chosen.start_ns, start_ns, side="right") - 1
         inside = self.is_counted & (begins >= 0)
@@ -56,13 +56,13 @@ class Sorting:
         return np.bincount(self.group[inside], minlength=len(self.groups)).astype(np.int64)
 
     def phases_of(self, moments: Moments) -> dict[str, tuple[int, int]]:
-        """Return the time of each part of a step, as ``steps/breakdown.py`` defines them."""
+        """Return the time of each part of a step, see ``steps/breakdown.py``."""
         part = _parts(self.trace, moments)
         sums = summed(part, moments.ns, len(Part))
         return {step_part.words: (int(sums[step_part]), 0) for step_part in Part if sums[step_part]}
 
     def kernels_of(self, moments: Moments) -> dict[str, tuple[int, int]]:
-        """Return the time and number of each kernel, copy and fill; nothing without devices."""
+        """Return the time and count of each kernel, copy and fill; empty without devices."""
         work = device_work(self.trace)
         if not len(work):
             return {}
@@ -85,7 +85,7 @@ class Sorting:
 
 
 def knows_shapes(trace: Trace) -> bool:
-    """Tell whether the inputs of most operators were recorded."""
+    """Tell whether the inputs' shapes of most operators were recorded."""
     slices = trace.slices
     operators = int((slices.kind == SliceKind.OPERATOR).sum())
     if not operators or not len(slices.args.rest):
@@ -132,7 +132,7 @@ def sorting(trace: Trace, *, with_shapes: bool) -> Sorting:
 
 
 class _ShownNames:
-    """The names of groups: steps without their numbers, objects without their addresses."""
+    """Names of groups: steps without numbers, objects without addresses."""
 
     def __init__(self) -> None:
         self._shown: dict[tuple[str, int], str] = {}
@@ -168,7 +168,7 @@ def _holders(trace: Trace) -> tuple[Int64, Int64]:
 
 
 def _shape_codes(trace: Trace) -> tuple[Int64, list[str]]:
-    """Return for each slice the index of its inputs' shapes among the texts; 0: not known."""
+    """Return for each slice the index of its input shapes among the texts; 0 if unknown."""
     rest = trace.slices.args.rest
     if not len(rest):
         return np.zeros(len(trace.slices), np.int64), [""]
@@ -184,7 +184,7 @@ def _shape_codes(trace: Trace) -> tuple[Int64, list[str]]:
 
 
 def _module_codes(trace: Trace, holder: Int64) -> tuple[Int64, list[str]]:
-    """Return for each slice the index of its module's path among the texts; 0: in no module."""
+    """Return for each slice the index of its module's path among the texts; 0 if none."""
     calls = module_calls(trace)
     if not len(calls):
         return np.zeros(len(trace.slices), np.int64), [""]
@@ -215,7 +215,7 @@ def _parts(trace: Trace, moments: Moments) -> Int64:
 
 
 def _without_glue(part: Int64, moments: Moments) -> Int64:
-    """Give Python's time between two slices of one part to that part, as steps/parts.py does."""
+    """Give Python's time between two slices of one part to that part, see steps/parts.py."""
     begins = np.ones(len(part), np.bool_)
     begins[1:] = (part[1:] != part[:-1]) | (moments.step[1:] != moments.step[:-1])
     first = np.flatnonzero(begins)

@@ -39,20 +39,20 @@ CONFIDENCE = 0.95  # of the interval of the change
 SINGLE_RUN_EFFECT = 0.10
 FEWEST_STEPS = 5  # fewer steps on a side say nothing about how much they vary
 
-_FEWEST_LABELINGS = round(2 / ALPHA)  # of runs to sides: with fewer no p is below ALPHA
-_AGREEING = 0.5  # of the change of the median: how much the lower quartile must change, too
-_APART = 1.25  # times: faster steps that much slower are no noise
+_FEWEST_LABELINGS = round(2 / ALPHA)  # ways to assign runs to sides; with fewer no p is below ALPHA
+_AGREEING = 0.5  # the lower quartile must change by this share of the median's change
+_APART = 1.25  # factor by which faster steps must be slower to rule out noise
 _LOWER = 25  # the percentile that other work of the machine hardly touches
 
 
 class Verdict(Enum):
-    """What the samples say about the change."""
+    """The conclusion about the change."""
 
     SLOWER = "slower"
     FASTER = "faster"
     SAME = "same"  # any change is smaller than the least one that matters
     NOISE = "noise"  # the difference is within what the samples vary by
-    UNKNOWN = "unknown"  # too little was measured: too few steps, or one run a side
+    UNKNOWN = "unknown"  # too few steps, or one run a side
 
     @property
     def is_real(self) -> bool:
@@ -60,7 +60,7 @@ class Verdict(Enum):
 
 
 class Test(Enum):
-    """How the p value was found."""
+    """The test that gave the p value."""
 
     __test__ = False  # for pytest: it is none of its tests
 
@@ -84,7 +84,7 @@ class Comparison:
     change: float
     low: float  # of the interval of the change
     high: float
-    p: float  # how often an unchanged program would differ so much
+    p: float  # probability of such a difference in an unchanged program
     verdict: Verdict
     test: Test
     before_runs: int
@@ -161,7 +161,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def corrected(comparisons: Sequence[Comparison], alpha: float = ALPHA) -> list[Comparison]:
-    """Return several comparisons with their p values corrected, and the verdicts that are left."""
+    """Return comparisons with corrected p values, and verdicts that still hold."""
     adjusted = holm([comparison.p for comparison in comparisons])
     return [
         replace(
@@ -175,7 +175,7 @@ def corrected(comparisons: Sequence[Comparison], alpha: float = ALPHA) -> list[C
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The runs of one side, without their start-up, and what is odd about them."""
+    """The runs of one side without warm-up, and notes about them."""
 
     runs: tuple[Float64, ...]
     notes: tuple[str, ...]
@@ -209,7 +209,7 @@ def _side(runs: Iterable[ArrayLike], unit: str) -> _Side:
 
 
 def _counted(notes: list[str], runs: int) -> tuple[str, ...]:
-    """Say each thing once, and of how many runs it is true."""
+    """Say each note once, with the number of runs that it is true of."""
     if runs == 1:
         return tuple(notes)
     alike: dict[str, list[str]] = {}
@@ -219,7 +219,7 @@ def _counted(notes: list[str], runs: int) -> tuple[str, ...]:
 
 
 def _measured(sides: tuple[_Side, _Side], least_effect: float) -> Comparison:
-    """Return what needs no test."""
+    """Return a comparison with everything that needs no test."""
     before, after = (side.median for side in sides)
     change = after / before - 1 if before > 0 else 0.0
     few = f"there are fewer than {FEWEST_STEPS} steps on a side: too few to tell how they vary"
@@ -244,7 +244,7 @@ def _p_value(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tupl
 
 
 def _interval(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tuple[float, float]:
-    """Draw the runs again and again; of one or two runs a side, blocks of their steps, too."""
+    """Return the bootstrap interval of the change; few runs are drawn as blocks of steps."""
     drawn = [drawn_medians(side.runs, generator) for side in sides]
     shifts = drawn[1] - drawn[0]
     point = log(sides[1].median / sides[0].median) if sides[1].median > 0 else -np.inf
@@ -280,7 +280,7 @@ def _verdict(comparison: Comparison, sides: tuple[_Side, _Side], alpha: float) -
 
 
 def _agrees(comparison: Comparison, sides: tuple[_Side, _Side]) -> bool:
-    """Tell whether the faster steps changed with the median.
+    """Tell whether the faster steps changed like the median.
 
     Other work of the machine makes some steps slower; a slower program all of them.
     """
@@ -290,7 +290,7 @@ def _agrees(comparison: Comparison, sides: tuple[_Side, _Side]) -> bool:
 
 
 def _is_clear(comparison: Comparison, sides: tuple[_Side, _Side]) -> bool:
-    """Tell whether the faster steps of every run are apart from those of the other side's.
+    """Tell whether the faster steps of every run lie apart from those of the other side.
 
     However much a busy machine makes the others vary.
     """

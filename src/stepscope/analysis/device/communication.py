@@ -35,7 +35,7 @@ class CommunicationOverlap(Table):
     device: tuple[str, ...]
     communication_ns: Int64
     compute_ns: Int64
-    overlap_ns: Int64  # both at once
+    overlap_ns: Int64  # both passes
 
     @property
     def exposed_ns(self) -> Int64:
@@ -49,11 +49,11 @@ class CollectiveTable(Table):
 
     device: tuple[str, ...]
     collective: tuple[str, ...]  # as the trace says, else from the kernel's name
-    dtype: tuple[str, ...]  # "" where the trace does not say
-    group_size: Int64  # -1 where the trace does not say
+    dtype: tuple[str, ...]  # "" if unknown
+    group_size: Int64  # -1 if unknown
     count: Int64
-    bytes: Int64  # the larger of input and output on this device, of those with a known size
-    told_ns: Int64  # the time of those with a known size
+    bytes: Int64  # the larger of input and output on this device, for calls with a known size
+    told_ns: Int64  # the time of calls with a known size
     total_ns: Int64
     exposed_ns: Int64  # of their union, the time in which no compute ran
 
@@ -134,14 +134,14 @@ def _group_numbers(
 
 
 def collective_of_kernel(kernel: str) -> str:
-    """Return the collective that a kernel's name tells of; the name itself where it does not."""
+    """Return the collective in a kernel's name; the name itself if there is none."""
     match = _NCCL_NAME.search(kernel)
     word = _COLLECTIVE_WORD.search(kernel)
     return match[1] if match else word[0] if word else kernel
 
 
 def _collective_and_type(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
-    """Return the collective and the type of its elements."""
+    """Return the collective and its element type."""
     pairs = pairs_of(trace.strings[fragment])
     kernel = trace.strings[name]
     collective = pairs.get(COLLECTIVE)

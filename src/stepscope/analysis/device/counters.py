@@ -51,7 +51,7 @@ class DeviceCounter:
 
 
 class Readings:
-    """What was read of one device, of one category."""
+    """The values that were read of one device, in one category."""
 
     def __init__(self, trace: Trace, rows: Int64) -> None:
         self._trace, self._rows = trace, rows
@@ -64,7 +64,7 @@ class Readings:
         return list(self._ids)
 
     def of(self, counter: str, key: str) -> tuple[Int64, Int64]:
-        """Return the times and the values of one number, in the order of time."""
+        """Return the times and values of one counter, in order."""
         marks = self._trace.marks
         rows = self._rows[self._names == self._ids.get(counter, _ABSENT)]
         values = marks.args.dense(key, len(marks), _ABSENT)[rows]
@@ -74,7 +74,7 @@ class Readings:
 
 
 def readings_of(trace: Trace, category: str) -> Iterator[tuple[int, Readings]]:
-    """Yield the track of each device that was read, and its readings."""
+    """Yield the track and the readings of each device."""
     marks = trace.marks
     if not len(marks):
         return
@@ -85,7 +85,7 @@ def readings_of(trace: Trace, category: str) -> Iterator[tuple[int, Readings]]:
 
 
 def device_counters(trace: Trace) -> list[DeviceCounter]:
-    """Return the numbers that are worth a curve each."""
+    """Return the counters that are worth a curve."""
     counters = []
     for (category, counter, key), (name, unit, scale) in _CURVES.items():
         for track, readings in readings_of(trace, category):
@@ -119,7 +119,7 @@ class CounterMean:
 
 @shared
 def counter_means(trace: Trace) -> tuple[CounterMean, ...]:
-    """Return the hardware counters of each device; nothing where they were not recorded."""
+    """Return the hardware counters of each device, if any were recorded."""
     all_readings = list(readings_of(trace, COUNTER_CATEGORY))
     if not all_readings:
         return ()

@@ -84,7 +84,7 @@ class IdleGaps(Table):
     start_ns: Int64
     duration_ns: Int64
     before: Int64  # the row of the work that ends the gap, NO_SLICE at the end of the window
-    call: Int64  # the row of the runtime call that launched it, NO_SLICE where it is not known
+    call: Int64  # the row of the runtime call that launched it, NO_SLICE if unknown
     parts_ns: Int64  # a row per gap, a column per IdleReason
 
     def __len__(self) -> int:
@@ -191,7 +191,7 @@ def _by_reason(parts_ns: Int64) -> Columns:
 
 
 def _gaps_of(work: DeviceWork, device: int, window: tuple[int, int]) -> tuple[Intervals, Int64]:
-    """Return the gaps of a device, and the piece of work that ends each; ``len(work)`` for none."""
+    """Return the gaps of a device, and the work that ends each gap; ``len(work)`` if none does."""
     own = np.flatnonzero((work.device == device) & (work.duration_ns > 0))
     gaps = union(work.start_ns[own], work.end_ns[own]).gaps(*window)
     at = np.searchsorted(work.start_ns[own], gaps.end_ns)
@@ -202,7 +202,7 @@ def _gaps_of(work: DeviceWork, device: int, window: tuple[int, int]) -> tuple[In
 def _divided(
     work: DeviceWork, start_ns: Int64, end_ns: Int64, call: Int64, device: NDArray[np.uint32]
 ) -> Int64:
-    """Return the parts of gaps by IdleReason; those of gaps without a call mean nothing."""
+    """Return the time of each gap by IdleReason; meaningless for gaps without a call."""
     slices = work.trace.slices
     cut_ns = np.clip(slices.start_ns[call], start_ns, end_ns)
     parts = np.zeros((len(start_ns), len(IdleReason)), np.int64)
@@ -237,7 +237,7 @@ def _divided(
 def _worked_before(
     work: DeviceWork, device: NDArray[np.uint32], begin_ns: Int64, length_ns: Int64
 ) -> Int64:
-    """Return how long each gap's device worked in a time of some length before the gap."""
+    """Return how long each gap's device was busy in a given time before the gap."""
     worked_ns = np.zeros(len(begin_ns), np.int64)
     for number in range(len(work.devices)):
         own = device == number

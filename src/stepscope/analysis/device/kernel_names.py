@@ -37,7 +37,7 @@ def demangled(name: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _demangled(symbol: str) -> str:
-    """Demangle also what the C++ library at hand is too old for."""
+    """Demangle symbols that are too new for the C++ library at hand."""
     name = _native.demangled(symbol)
     if name.startswith("_Z") and any(code in symbol for code, _, _ in _LATER_TYPES):
         simplified = symbol
@@ -50,7 +50,7 @@ def _demangled(symbol: str) -> str:
 
 
 def _nested_name(symbol: str) -> str:
-    """Return the function's name that a symbol begins with, without its template arguments."""
+    """Return the function's name at the start of a symbol, without template arguments."""
     at, names = len("_ZN") if symbol.startswith("_ZN") else len("_Z"), []
     while (number := _LENGTH.match(symbol, at)) is not None:
         begin = number.end()
@@ -62,7 +62,7 @@ def _nested_name(symbol: str) -> str:
 
 
 def _argument_list(name: str) -> int:
-    """Return where the arguments of a C++ function begin: its last parenthesis at the top level."""
+    """Return the index of the argument list: the last parenthesis at the top level."""
     if not name.endswith(")"):
         return len(name)
     depth = 0

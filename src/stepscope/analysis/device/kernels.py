@@ -32,19 +32,19 @@ class KernelTable(Table):
 
     name: tuple[str, ...]
     kind: tuple[str, ...]  # "compute" or "communication"
-    tensor_cores: tuple[str, ...]  # "yes", "no" or "unknown"; see tensor_cores
+    tensor_cores: tuple[str, ...]  # "yes", "no" or "unknown"; see device/math.py
     count: Int64
     total_ns: Int64
     mean_ns: Int64
     min_ns: Int64
     max_ns: Int64
     busy_share: Float64  # of the busy time of all devices; overlaps count twice
-    grid: tuple[str, ...]  # "32,8,1"; "" where the trace does not say
+    grid: tuple[str, ...]  # "32,8,1"; "" if unknown
     block: tuple[str, ...]
     registers: Int64  # a thread
     shared_memory_bytes: Int64  # a block
     occupancy_percent: Int64  # as Kineto estimates it: the mean over the kernel's time
-    operator: tuple[str, ...]  # that launched most of its time, "" where the trace does not say
+    operator: tuple[str, ...]  # the operator that launched most of its time, "" if unknown
     operators: Int64  # how many different ones launched it
 
 
@@ -61,7 +61,7 @@ def kernel_table(trace: Trace, work: DeviceWork | None = None) -> KernelTable:
     place[order] = np.arange(len(ids))
     group, ids, total_ns = place[group], ids[order], total_ns[order]
     count = np.bincount(group, minlength=len(ids))
-    # The last of a group in the order of durations is its longest run.
+    # Sorted by duration, the last row of a group is its longest run.
     by_group = np.lexsort((duration_ns, group))
     ends = np.cumsum(count)
     longest, shortest = by_group[ends - 1], by_group[ends - count]
@@ -115,7 +115,7 @@ def _occupancy(trace: Trace, rows: Int64, group: Int64, duration_ns: Int64, grou
 def _operators(
     work: DeviceWork, rows: Int64, group: Int64, duration_ns: Int64, groups: int
 ) -> tuple[tuple[str, ...], Int64]:
-    """Return the name of the operator behind most of each group's time, and how many there are."""
+    """Return the operator that launched most of each group's time, and how many operators did."""
     trace, host = work.trace, work.operator[rows]
     with_operator = np.flatnonzero(host != NO_SLICE)
     if not len(with_operator):

@@ -27,14 +27,14 @@ class Launches:
     self_device_ns: Int64  # the same, less what its children launched
 
     def work_of(self, event: int) -> Int64:
-        """Return the device events that one host event launched itself."""
+        """Return the device events that a host event launched itself."""
         own: Int64 = self.work[self.host == event]
         return own
 
 
 @shared
 def launches(tree: CallTree) -> Launches | None:
-    """Tie device work to the innermost event around its launch; None without device slices."""
+    """Tie device work to the innermost event around its launch; None without device work."""
     if tree.is_device is None:
         return None
     slices = tree.trace.slices
@@ -51,7 +51,7 @@ def launches(tree: CallTree) -> Launches | None:
 
 @shared
 def launched_work(trace: Trace) -> tuple[Int64, Int64]:
-    """Return the rows of device work whose launch is known, and those of the launching calls."""
+    """Return the rows of device work with a known launch, and of their launching calls."""
     work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
     call = launching_calls(trace, work)
     is_known = call != _NO_LAUNCH
@@ -59,7 +59,7 @@ def launched_work(trace: Trace) -> tuple[Int64, Int64]:
 
 
 def device_name(trace: Trace) -> str | None:
-    """Return torch's word for the device of a trace's device slices, None without any."""
+    """Return torch's word for the trace's device type, None without devices."""
     slices = trace.slices
     on_device = np.flatnonzero(slices.on_device)
     if not len(on_device):
@@ -71,7 +71,7 @@ def device_name(trace: Trace) -> str | None:
 
 
 def launching_calls(trace: Trace, work: Int64) -> Int64:
-    """Return the row of the runtime call that launched each slice of device work, NO_SLICE without.
+    """Return the runtime call that launched each piece of device work, NO_SLICE if unknown.
 
     They share a correlation. All that a replayed CUDA graph runs shares that of the one launch.
     """
@@ -82,7 +82,7 @@ def launching_calls(trace: Trace, work: Int64) -> Int64:
 
 @shared
 def captured_nodes(trace: Trace) -> Int64:
-    """Return for every slice that a CUDA graph ran the row of the event that put it there.
+    """Return for every slice that a CUDA graph ran the event that captured it.
 
     It is NO_SLICE for all others, and where the capture was not seen.
     """
@@ -99,13 +99,13 @@ def captured_nodes(trace: Trace) -> Int64:
 
 
 def origin_calls(trace: Trace, work: Int64) -> Int64:
-    """Return what device work is owed to: the call that launched it, or put it into a graph."""
+    """Return the call that launched each piece of device work, or captured it in a graph."""
     node = captured_nodes(trace)[work]
     return np.where(node == _NO_LAUNCH, launching_calls(trace, work), node)
 
 
 def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
-    """Return the host event of each piece of work, _NO_LAUNCH where the trace does not say."""
+    """Return the host event that launched each piece of work, _NO_LAUNCH if unknown."""
     correlation = tree.of(tree.trace.slices.correlation)
     calls = np.flatnonzero((kind == SliceKind.RUNTIME) & (correlation != NO_CORRELATION))
     call = _matched(correlation[work], correlation[calls], calls)
@@ -117,7 +117,7 @@ def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
 
 
 def capturing_operators(tree: CallTree) -> tuple[Int64, Int64]:
-    """Return the slices that CUDA graphs ran, and those of the operators that put them there.
+    """Return the slices that CUDA graphs ran, and the operators that captured them.
 
     It is the innermost operator or range around the capture, else the event of the capture itself.
     """
@@ -132,7 +132,7 @@ def capturing_operators(tree: CallTree) -> tuple[Int64, Int64]:
 
 
 def launching_operators(trace: Trace, work: Int64) -> Int64:
-    """Return the row of the operator whose number device work carries, NO_SLICE without.
+    """Return the operator whose number each piece of device work carries, NO_SLICE without.
 
     It is torch's way where a call was not recorded.
     """
@@ -148,7 +148,7 @@ def _numbered_operators(external: Int64, correlation: Int64, kind: UInt8, work: 
 
 
 def _external_ids(trace: Trace) -> Int64:
-    """Return the number by which device work names its operator, 0 where there is none."""
+    """Return the number by which device work names its operator, 0 if none."""
     external = np.zeros(len(trace.slices), np.int64)
     for key in _EXTERNAL_ID_KEYS:
         if key in trace.slices.args.integers:
@@ -167,7 +167,7 @@ def _enclosing_op(tree: CallTree, kind: UInt8, call: Int64) -> Int64:
 
 
 def _matched(wanted: Int64, keys: Int64, values: Int64) -> Int64:
-    """Look each wanted key up; _NO_LAUNCH where it is not among the keys."""
+    """Return the index of each wanted key; _NO_LAUNCH if it is not among the keys."""
     if not len(keys):
         return np.full(len(wanted), _NO_LAUNCH, np.int64)
     order = np.argsort(keys, kind="stable")

@@ -29,7 +29,7 @@ Weights = dict[Hashable, dict[Path, float]]
 
 
 def device_lines(trace: Trace) -> dict[Place, float]:
-    """Return the ns of device time in an average steady step, by line; without steps, in the run.
+    """Return the device time of each line in an average steady step; without steps, in the run.
 
     What the backward pass does for an operator counts for the operator's line. What cannot be tied
     to a line is left out.
@@ -52,7 +52,7 @@ def device_lines(trace: Trace) -> dict[Place, float]:
 
 
 def launching_paths(trace: Trace, operators: Int64, ns: NDArray[np.generic]) -> dict[Path, float]:
-    """Divide time on devices among the program's own frames that called some operators.
+    """Divide device time among the program's frames that called the operators.
 
     The outermost frame comes first.
     """
@@ -120,7 +120,7 @@ def _sampled_paths(trace: Trace) -> Weights:
 
 
 def _keys(trace: Trace, rows: Int64) -> Iterator[tuple[Hashable, ...]]:
-    """Yield what tells a call's place in the call tree, the most exact first."""
+    """Yield keys for a call's place in the call tree, the most exact first."""
     slices = trace.slices
     parent = slices.parent[rows]
     above = np.where(parent != NO_PARENT, slices.name[parent], 0)

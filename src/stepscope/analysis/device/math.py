@@ -142,7 +142,7 @@ class TensorCores(Enum):
 
 @lru_cache(maxsize=4096)
 def uses_tensor_cores(kernel_name: str) -> TensorCores:
-    """Tell by the name of a kernel whether it computes on tensor cores."""
+    """Tell by a kernel's name whether it computes on tensor cores."""
     kernel_name = demangled(kernel_name)
     if _YES.search(kernel_name):
         return TensorCores.YES

@@ -34,12 +34,12 @@ class Peaks:
     source: str
 
     def flops_in(self, kind: str) -> float:
-        """Return the operations a second in a type of number, 0 where that is not known."""
+        """Return the operations per second in an element type, 0 if unknown."""
         return self.flops_per_second.get(FLOAT16 if kind == BFLOAT16 else kind, 0.0)
 
 
 def _peaks(maker: str, terabytes: float, teraflops: tuple[float, ...]) -> Peaks:
-    """Make the peaks of a row of the tables; 0 is not known, or not supported."""
+    """Make peaks from a row of the tables, in which 0 is unknown or not supported."""
     kinds = (FLOAT16, TF32, FLOAT32, FLOAT64, FLOAT8)
     flops = {kind: value * 1e12 for kind, value in zip(kinds, teraflops, strict=True) if value}
     return Peaks(flops, terabytes * 1e12, f"{maker} data sheet, dense")
@@ -100,18 +100,18 @@ _KNOWN = tuple(
 
 
 def peaks_of(device_name: str) -> Peaks | None:
-    """Return the peaks of a device by its name, None when they are not known."""
+    """Return the data sheet's peaks of a device by its name; None if unknown."""
     return next((peaks for pattern, peaks in _KNOWN if pattern.search(device_name)), None)
 
 
 def peak_flops_per_second(device_name: str) -> float | None:
-    """Return what a device can do at most in dense 16-bit products, None when it is not known."""
+    """Return a device's peak of dense 16-bit products; None if unknown."""
     peaks = peaks_of(device_name)
     return None if peaks is None else peaks.flops_per_second[FLOAT16]
 
 
 def best_peaks(device_name: str) -> Peaks | None:
-    """Return what a device was measured to do, else what its maker says; None when neither is."""
+    """Return a device's measured peaks, else those of its data sheet; None if unknown."""
     stated = peaks_of(device_name)
     for folder in cache_places():
         measured = _read(folder / _FILE).get(device_name)

@@ -69,7 +69,7 @@ class DevicePower:
     memory_share: float | None
     held_by_power: float | None  # share of the time in which clocks were held down
     held_by_heat: float | None
-    held_by_hardware: float | None  # for no reason that it tells
+    held_by_hardware: float | None  # for an unstated reason
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -77,7 +77,7 @@ class DevicePower:
 
 @shared
 def device_power(trace: Trace) -> tuple[DevicePower, ...]:
-    """Return what each device took; nothing where that was not recorded."""
+    """Return the power and clocks of each device, if they were recorded."""
     all_readings = list(readings_of(trace, POWER_CATEGORY))
     if not all_readings:
         return ()
@@ -135,13 +135,13 @@ def _first(values: Int64, scale: float = 1.0) -> float | None:
 
 
 def _energy(readings: Readings, window: Intervals) -> tuple[float | None, str]:
-    """Return the J that were taken in a window, and by what they are known."""
+    """Return the energy used in a window, in J, and how it is known."""
     times, counted = readings.of(ENERGY, MILLIJOULES)
     if len(times) > 1:
         moved = np.flatnonzero(np.diff(counted, prepend=counted[0] - 1))
         inside = int(window.contain(times[moved]).sum())
         if inside >= MIN_MOVES:
-            # Between two movements of the counter the device took what it grew by.
+            # Between two changes of the counter, the device used the difference.
             joules = _grown(times[moved], counted[moved].astype(np.float64), window) / 1e3
             return joules, "counter"
     times, power = readings.of(POWER, MILLIWATTS)
@@ -155,7 +155,7 @@ def _energy(readings: Readings, window: Intervals) -> tuple[float | None, str]:
 
 
 def _grown(times: Int64, sums: Float64, window: Intervals) -> float:
-    """Return by how much a growing number grew in a window; at its ends it grows on as before."""
+    """Return the growth of a counter in a window, extrapolated to the window's ends."""
     grown, span_ns = 0.0, max(int(times[-1] - times[0]), 1)
     for start, end in zip(window.start_ns.tolist(), window.end_ns.tolist(), strict=True):
         grown += float(np.interp(end, times, sums) - np.interp(start, times, sums))

@@ -26,11 +26,11 @@ class LaunchDelays(Table):
     stream: Labels[str]
     work: Int64  # row of the slices
     call: Int64  # row of the slices
-    delay_ns: Int64  # from the begin of the call to the start of the work
+    delay_ns: Int64  # from the start of the call to the start of the work
     after_call_ns: Int64  # from the end of the call; negative: the work had started before
     ahead: Int64  # pieces of work in the stream's queue when the call began
     name: Labels[str]  # of the work
-    operator: Labels[str]  # that launched it, "" where it is not known
+    operator: Labels[str]  # the operator that launched it, "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class LaunchQueues(Table):
     device: tuple[str, ...]
     stream: tuple[str, ...]
     launches: Int64  # pieces of work whose launching call is known
-    unknown: Int64  # and those where it is not
+    unknown: Int64  # and those of rows outside
     mean_delay_ns: Int64
     median_delay_ns: Int64
     max_delay_ns: Int64
     longest: Int64  # the most pieces of work that waited at a time
-    empty_ns: Int64  # in which nothing waited, from the first call to the last start
+    empty_ns: Int64  # time without waiting work, from the first call to the last start
     mean_length: Float64  # over that time
 
 
@@ -143,7 +143,7 @@ def _queue_numbers(work: DeviceWork, pieces: Int64) -> tuple[tuple[int, ...], fl
 
 
 def _length_of(call_ns: Int64, start_ns: Int64) -> QueueLength:
-    """Count who has come and not gone; work that starts before its call never waited."""
+    """Return the queue length over time; work that starts before its call never waited."""
     came = np.minimum(call_ns, start_ns)
     times, moment = np.unique(np.concatenate([came, start_ns]), return_inverse=True)
     change = np.bincount(moment[: len(came)], minlength=len(times))
@@ -152,7 +152,7 @@ def _length_of(call_ns: Int64, start_ns: Int64) -> QueueLength:
 
 
 def _ahead(call_ns: Int64, start_ns: Int64) -> Int64:
-    """Return how much of a stream had been launched before each call and had not started then."""
+    """Return how many earlier launches of the stream had not started at each call."""
     came, gone = np.sort(np.minimum(call_ns, start_ns)), np.sort(start_ns)
     earlier = np.searchsorted(came, call_ns, side="left")
     started = np.searchsorted(gone, call_ns, side="right")

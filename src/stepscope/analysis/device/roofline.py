@@ -31,7 +31,7 @@ REACHABLE = 0.8  # good kernels reach this share of the roof
 FROM_A_CACHE = 3.0
 SHORTEST_NS = 2_000  # no kernel takes less: it has to start, to read and to write
 
-_ON_DEVICE = "DtoD"  # copies within a device; all others are limited by what is between
+_ON_DEVICE = "DtoD"  # copies within a device; others are limited by the connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class Roofline(Table):
     """
 
     operator: tuple[str, ...]
-    dtype: tuple[str, ...]  # in which the device computes: tf32 is float32 on tensor cores
+    dtype: tuple[str, ...]  # the type of the computation: tf32 is float32 on tensor cores
     shapes: tuple[str, ...]  # of the inputs: "8192x512, 512x64"
     calls: Int64
     device_ns: Int64
     flops: Int64
-    bytes: Int64  # at least: inputs and result, each once; 0: not known
-    compute_ns: Float64  # at the peak for that type; 0 where it is not known
+    bytes: Int64  # at least the inputs and the result, each once; 0 if unknown
+    compute_ns: Float64  # at the type's peak; 0 if unknown
     memory_ns: Float64  # at the memory's peak
 
     @property
@@ -63,7 +63,7 @@ class Roofline(Table):
 
     @property
     def reachable_ns(self) -> Float64:
-        """Return the time at 80 % of the roof, the present one if that is shorter; 0: unknown."""
+        """Return the time at 80 % of the roof, at most the present time; 0 if unknown."""
         least_ns = np.maximum(self.roof_ns / REACHABLE, SHORTEST_NS * self.calls)
         return np.minimum(least_ns, self.device_ns) * (self.roof_ns > 0)
 
@@ -105,13 +105,13 @@ def roofline(trace: Trace, work: DeviceWork | None = None) -> Roofline:
 
 
 def peaks_of_trace(trace: Trace, work: DeviceWork | None = None) -> Peaks | None:
-    """Return the peaks of the trace's devices: measured ones, else those of the data sheet."""
+    """Return the peaks of the trace's devices: measured, else from the data sheet."""
     name = model_of_trace(trace, work)
     return best_peaks(name) if name else None
 
 
 def model_of_trace(trace: Trace, work: DeviceWork | None = None) -> str:
-    """Return the model of the trace's devices, "" where there are several, or it is not known."""
+    """Return the model of the trace's devices; "" if unknown or mixed."""
     work = work or device_work(trace)
     models = {device_model(trace, device) for device in work.devices}
     return models.pop() if len(models) == 1 else ""
@@ -170,7 +170,7 @@ class _Groups:
 def _add_operators(
     groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64, flops: Int64
 ) -> None:
-    """Sum up by name, inputs and use of tensor cores first: each such text is read only once."""
+    """Sum by name, inputs and use of tensor cores, so that each text is parsed once."""
     slices, strings = trace.slices, trace.strings
     if not len(slices.args.rest):
         return
@@ -178,11 +178,11 @@ def _add_operators(
     pieces = pieces[slices.args.rest[operator[pieces]] != 0]
     rows, kernels = operator[pieces], slices.name[work.rows[pieces]]
     tensor = np.isin(kernels, ids_where(kernels, strings, _on_tensor_cores))
-    tensor = np.isin(rows, rows[tensor])  # a call that uses them does so as a whole
+    tensor = np.isin(rows, rows[tensor])  # a call uses all of them
     (names, texts), pair = distinct_pairs(slices.name[rows], slices.args.rest[rows])
     group = 2 * pair + tensor
     device_ns = summed(group, work.duration_ns[pieces], 2 * len(names))
-    (called, call), _ = distinct_pairs(group, rows)  # of one call's kernels, the call counts once
+    (called, call), _ = distinct_pairs(group, rows)  # a call with several kernels counts once
     calls = np.bincount(called, minlength=len(device_ns))
     done = summed(called, flops[call], len(device_ns))
     for number in range(len(names)):
@@ -206,7 +206,7 @@ def _add_operators(
 
 
 def _add_copies(groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64) -> None:
-    """Add the copies within a device that no operator with inputs has: read once, written once."""
+    """Add copies within a device that belong to no operator with inputs: one read, one write."""
     slices = trace.slices
     size = slices.args.dense(BYTES, len(slices), 0)[work.rows]
     alone = _is_copy_on_device(trace, work) & (size > 0)
@@ -227,7 +227,7 @@ def _is_copy_on_device(trace: Trace, work: DeviceWork) -> Bool:
 
 
 def _counting_operators(trace: Trace, work: DeviceWork, flops: Int64) -> Int64:
-    """Return the operator of each piece of work: the one whose operations are counted, if any."""
+    """Return for each piece of work the operator whose operations are counted, if any."""
     slices = trace.slices
     operator = work.operator[work.rows].copy()
     counts = np.isin(work.kind, (WorkKind.COMPUTE, WorkKind.FILL))

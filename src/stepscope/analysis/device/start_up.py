@@ -30,7 +30,7 @@ _FIRST_USE = re.compile(r"(Module|Library)(Load|GetFunction)|GetFuncBySymbol|cuI
 
 @shared
 def start_up_idle_ns(trace: Trace) -> int:
-    """Return how long devices wait for what is done once, in a run without steps; on average."""
+    """Return how long devices wait on average for one-time work, in a run without steps."""
     work = device_work(trace)
     if not len(work):
         return 0
@@ -42,7 +42,7 @@ def start_up_idle_ns(trace: Trace) -> int:
 
 
 class StartUp:
-    """When a program starts up, as far as its devices wait for it."""
+    """The start-up of a program, as far as its devices wait for it."""
 
     def __init__(self, trace: Trace, work: DeviceWork) -> None:
         self._trace = trace
@@ -50,7 +50,7 @@ class StartUp:
 
     @cached_property
     def end_ns(self) -> int | None:
-        """Return when devices begin with what they mostly do: the first run of that kernel.
+        """Return when devices begin their main work: the first run of their main kernel.
 
         Before, weights are copied and filled. None where it is not known, or was earlier.
         """
@@ -71,7 +71,7 @@ class StartUp:
 
     @cached_property
     def is_recorded(self) -> bool:
-        """Tell whether the trace has the program's start in it, or may have."""
+        """Tell whether the trace may contain the program's start."""
         if self._trace.info.producer == PRODUCER or len(self.compiles) or len(self._loads):
             return True
         calls, count = np.unique(self._work.call, return_counts=True)
@@ -81,7 +81,7 @@ class StartUp:
         return bool((self._trace.slices.duration_ns[call] >= MIN_FIRST_USE_NS).any())
 
     def happen_once(self, gaps: IdleGaps) -> Bool:
-        """Tell in which gaps something is done that is done once."""
+        """Tell in which gaps one-time work is done."""
         end_ns = gaps.start_ns + gaps.duration_ns
         once: Bool = self._first_uses.covered(gaps.start_ns, end_ns) > 0
         if self.is_recorded:
@@ -99,7 +99,7 @@ class StartUp:
 
     @cached_property
     def _loads(self) -> Int64:
-        """Return the calls that load modules and libraries, those that take a while."""
+        """Return the calls that load modules and libraries and take long."""
         slices = self._trace.slices
         calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
         calls = calls[slices.duration_ns[calls] >= MIN_FIRST_USE_NS]

@@ -46,7 +46,7 @@ class DeviceSteps(Table):
     start_ns: Int64  # on the device
     device_ns: Int64  # the step on the device
     busy_ns: Int64  # of that time
-    waiting_ns: Int64  # of that time: idle because of the host
+    waiting_ns: Int64  # the part of it in which the device waits for the host
     is_steady: Bool
     by_marks: bool  # of the device; else by what was launched
 
@@ -80,7 +80,7 @@ class DeviceStep:
 
 @shared
 def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
-    """Return the steps of every device; none where steps overlap, as requests may."""
+    """Return the steps of every device; empty if steps overlap, as requests may."""
     work = work or device_work(trace)
     steps = step_table(trace)
     if not len(steps) or not len(work) or (steps.start_ns[1:] < steps.end_ns[:-1]).any():
@@ -94,7 +94,9 @@ def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
     rows = []
     for device in range(len(work.devices)):
         at = np.flatnonzero(first[device] != _NEVER)
-        begin = np.maximum.accumulate(first[device][at])  # steps follow each other here, too
+        begin = np.maximum.accumulate(
+            first[device][at]
+        )  # here, too, one step ends where the next begins
         idle_before_ns = np.zeros(len(at), np.int64)
         if len(at) == 1:
             idle_before_ns = begin - _free_since(work, device, steps.start_ns[at], begin)
@@ -111,7 +113,7 @@ def device_steps(trace: Trace, work: DeviceWork | None = None) -> DeviceSteps:
 
 @shared
 def device_step(trace: Trace) -> DeviceStep | None:
-    """Return the average steady step as host and device see it; None where that is not known."""
+    """Return the average steady step as host and device see it; None if unknown."""
     rows = device_steps(trace)
     if not len(rows.step):
         return None
@@ -123,7 +125,7 @@ def device_step(trace: Trace) -> DeviceStep | None:
         mine &= rows.is_steady
     last = np.flatnonzero(devices == busiest)[-1]
     if mine.sum() > 1:
-        mine[last] = False  # it ends with its own work: what the next step waited for is not in it
+        mine[last] = False  # it ends with its own work, and excludes what the next step waited for
     return DeviceStep(
         device=busiest,
         host_ns=float(rows.host_ns[mine].mean()),
@@ -135,7 +137,7 @@ def device_step(trace: Trace) -> DeviceStep | None:
 
 
 def _free_since(work: DeviceWork, device: int, host_ns: Int64, first_ns: Int64) -> Int64:
-    """Return since when a device could have worked for a step: host and earlier work let it."""
+    """Return since when a device could have worked for a step."""
     mine = work.device == device
     before = mine & (work.start_ns < first_ns[0])
     free_ns: Int64 = np.maximum(host_ns, work.end_ns[before].max(initial=int(host_ns[0])))
@@ -172,7 +174,7 @@ def _joined(
 
 
 def _marked(trace: Trace, work: DeviceWork, steps: Steps) -> tuple[Int64, Int64]:
-    """Return when each device began and ended each step, by its own marks: _NEVER without one."""
+    """Return when each device began and ended each step by its own marks; _NEVER without marks."""
     slices = trace.slices
     rows = np.flatnonzero(slices.kind == SliceKind.DEVICE_RANGE)
     numbers = [step_number(trace.name_of(int(row))) for row in rows]
@@ -187,7 +189,7 @@ def _marked(trace: Trace, work: DeviceWork, steps: Steps) -> tuple[Int64, Int64]
 
 
 def _launched(trace: Trace, work: DeviceWork, steps: Steps) -> tuple[Int64, Int64]:
-    """Return when each device began and ended each step, by what was launched in it."""
+    """Return when each device began and ended the work that each step launched."""
     slices = trace.slices
     launch = np.where(work.call == NO_SLICE, work.operator[work.rows], work.call)
     at_ns = slices.start_ns[launch]

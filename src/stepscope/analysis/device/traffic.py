@@ -19,7 +19,7 @@ from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
 
-# Where the matrices are; for some, the bytes of an element of the result.
+# The positions of the matrices among the inputs; for some, also the result's element size.
 _PRODUCTS = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "_scaled_mm", "_int_mm"), (0, 1)),
     **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "matmul"), (0, 1)),
@@ -61,7 +61,7 @@ class CallInputs:
 
     @property
     def kind(self) -> str:
-        """Return in which type it computes: that of its first tensor of fractions, if any."""
+        """Return the type in which the call computes: that of its first floating-point tensor."""
         kinds = [tensor.kind for tensor in self.tensors.values()]
         return next((kind for kind in kinds if not kind.startswith("int")), kinds[0])
 
@@ -74,7 +74,7 @@ class CallInputs:
 
 
 def inputs_of(fragment: str) -> CallInputs | None:
-    """Read what a slice says of its inputs; None where it names no tensor."""
+    """Read the inputs of a slice; None if it names no tensor."""
     pairs = pairs_of(fragment)
     dims, types = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
     if not isinstance(dims, list) or not isinstance(types, list):
@@ -85,7 +85,7 @@ def inputs_of(fragment: str) -> CallInputs | None:
 
 
 def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
-    """Return the bytes that a call has to move; 0 where that is not known."""
+    """Return the bytes that a call has to move; 0 if unknown."""
     marks = landmarks()
     if name.startswith(marks.fused_kernels):  # results are among the arguments
         return sum(tensor.bytes for tensor in inputs.tensors.values())
@@ -107,7 +107,7 @@ def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
 
 
 def _word_of(name: str, marks: Landmarks) -> str:
-    """Return what a framework's operator is called without what tells whose it is."""
+    """Return an operator's name without the prefixes and suffixes of its framework."""
     for prefix in marks.operator_prefixes:
         name = name.removeprefix(prefix)
     for suffix in marks.operator_suffixes:
@@ -116,10 +116,10 @@ def _word_of(name: str, marks: Landmarks) -> str:
 
 
 def _written(word: str, inputs: CallInputs, flops: int) -> int:
-    """Return the bytes of what an operator makes."""
+    """Return the bytes that an operator writes."""
     tensors = inputs.tensors
     if word == "copy" or (_REDUCTIONS.match(word) and len(tensors) == 1):
-        return 0  # where a copy goes to is one of its inputs
+        return 0  # the target of a copy is one of its inputs
     if word in _PRODUCTS:
         return _product(word, inputs)
     if flops and _CONVOLUTION.search(word) and 1 in tensors and 0 in tensors:
@@ -156,7 +156,7 @@ def _product(word: str, inputs: CallInputs) -> int:
 
 
 def _looked_up(word: str, inputs: CallInputs) -> int:
-    """Return the rows of a table that are asked for, read and written, and what asks for them."""
+    """Return the bytes of the rows that a lookup reads and writes, and of its indices."""
     table, *others = inputs.tensors.values()
     if not others:
         return 0
@@ -175,7 +175,7 @@ def _attention(word: str, inputs: CallInputs) -> int:
 
 
 def _elements(inputs: CallInputs) -> int:
-    """Return the size of what comes of all tensors broadcast together, or of the largest."""
+    """Return the number of elements after broadcasting, or of the largest tensor."""
     shapes = [tensor.sizes for tensor in inputs.tensors.values()]
     result: list[int] = []
     for place in range(1, max(map(len, shapes)) + 1):
@@ -187,6 +187,6 @@ def _elements(inputs: CallInputs) -> int:
 
 
 def _widest(inputs: CallInputs) -> int:
-    """Return the bytes of an element of the result: of the type in which it computes."""
+    """Return the bytes of an element of the result, in the type of the computation."""
     kind = inputs.kind
     return max(tensor.item_bytes for tensor in inputs.tensors.values() if tensor.kind == kind)

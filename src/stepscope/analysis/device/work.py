@@ -60,7 +60,7 @@ class WorkKind(IntEnum):
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """The work of a trace, in the order of its starts, one value of a column per piece."""
+    """The device work of a trace in order of its starts, one value of a column per piece."""
 
     trace: Trace
     rows: Int64  # of the trace's slices
@@ -96,7 +96,7 @@ class DeviceWork:
 
     @cached_property
     def operator(self) -> Int64:
-        """Return for every slice that is work the row of what launched it, NO_SLICE for all else.
+        """Return the row of what launched each slice of device work, NO_SLICE for other slices.
 
         That is the innermost operator or range around the launching call; of a replayed CUDA graph,
         around the call that was captured.
@@ -120,7 +120,7 @@ class DeviceWork:
         return Labels(codes.astype(np.uint32), texts)
 
     def operator_names(self, rows: Int64) -> Labels[str]:
-        """Return the names of what launched some pieces of work, "" where it is not known."""
+        """Return the names of what launched some pieces of work, "" if unknown."""
         is_known = rows != NO_SLICE
         operator = np.full(len(rows), NO_SLICE, np.int64)
         operator[is_known] = self.operator[rows[is_known]]
@@ -131,7 +131,7 @@ class DeviceWork:
         return union(self.start_ns[which], self.end_ns[which])
 
     def window_ns(self) -> tuple[int, int]:
-        """Return the recorded window, with all work in it even where that goes beyond."""
+        """Return the recorded window, extended to all work."""
         info, slices = self.trace.info, self.trace.slices
         start_ns, end_ns = info.start_ns, info.end_ns
         if end_ns <= start_ns and len(slices):
@@ -199,7 +199,7 @@ def _devices(trace: Trace, rows: Int64) -> tuple[tuple[str, ...], Int64]:
     process = pid[trace.slices.track[rows]]
     pairs, device = distinct_pairs(number, process)
     names = [str(pids[p]) if n == NO_NUMBER else str(n) for n, p in zip(*pairs, strict=True)]
-    if len(set(names)) < len(names):  # one number in several processes
+    if len(set(names)) < len(names):  # several processes may use one number
         names = [f"{pids[p]}/{name}" for name, p in zip(names, pairs[1], strict=True)]
     return tuple(names), device
 

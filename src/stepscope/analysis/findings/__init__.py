@@ -42,7 +42,7 @@ _WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
 _WHAT_IT_CALLS = frozenset(
     {"data-in-loop", "library-call", "python-work", "tiny-operators", "work-without-gradient"}
 )
-# What says less about the same line.
+# Findings that explain less about the same line than the key does.
 _SAYS_LESS = {
     "slowing-steps": _WHAT_IT_CALLS,
     "graph-kept": _WHAT_IT_CALLS,
@@ -87,21 +87,21 @@ def find_problems(trace: Trace) -> list[Finding]:
     problems = []
     for finding in sorted(findings, key=rank):
         what = (finding.id, finding.places[0] if finding.places else None)
-        if what not in seen:  # by two detectors
+        if what not in seen:  # two detectors may report the same
             problems.append(_recorded(_with_line(finding), undisturbed_run))
         seen.add(what)
     return problems
 
 
 def _recorded(finding: Finding, undisturbed_run: Undisturbed) -> Finding:
-    """Have the evidence name the time by the clock of the recording."""
+    """Convert the evidence's times to the clock of the recording."""
     times = {key: finding.evidence[key] for key in ("from", "to") if key in finding.evidence}
     recorded = {key: undisturbed_run.recorded_ns(time_ns) for key, time_ns in times.items()}
     return replace(finding, evidence={**finding.evidence, **recorded})
 
 
 def _with_line(finding: Finding) -> Finding:
-    """Have the title name the guilty line: many read no further."""
+    """Name the guilty line in the title, since many read no further."""
     if not finding.places or line_words(finding.places[0]) in finding.title:
         return finding
     place = place_words(finding.places[0])

@@ -32,7 +32,7 @@ def recompilations(facts: Facts) -> Finding | None:
         return None
     slices = facts.trace.slices
     spent = union(slices.start_ns[again], slices.ends_of(again))
-    # Beside all steps that count; those that compile do not, where there are others.
+    # Compared with all steps that count, which exclude those that compile if others exist.
     steps = facts.step_time
     whole_ns = steps.total_ns + spent.total_ns - spent.shared_with(steps).total_ns
     share = spent.total_ns / whole_ns if whole_ns else 1.0
@@ -90,7 +90,7 @@ def compiling_again(facts: Facts) -> Finding | None:
 
 
 def _all_along(facts: Facts, spent: Ledger, which: Bool) -> bool:
-    """Tell whether something happens in most steps; without steps, all over the run."""
+    """Tell whether something happens in most steps, or all over a run without steps."""
     if spent.unit != "run":
         return spent.in_most_steps(which)
     time_ns = facts.trace.samples.time_ns[spent.row]

@@ -133,18 +133,18 @@ def _graphs(facts: Facts) -> str:
 
 
 def _tiny_kernels(facts: Facts) -> Int64:
-    """Return the kernels that are shorter than a launch, if there are many."""
+    """Return the kernels shorter than a launch; none if there are few."""
     work = facts.work
     kernels = np.flatnonzero(work.kind == WorkKind.COMPUTE)
     tiny = kernels[work.duration_ns[kernels] < TINY_NS]
-    if unfused_optimizer(facts) is not None:  # those have a finding of their own
+    if unfused_optimizer(facts) is not None:  # they have a finding of their own
         parts = np.append(facts.parts, Part.OTHER)  # the last for no slice
         tiny = tiny[parts[work.operator[work.rows[tiny]]] != Part.OPTIMIZER]
     return tiny[:0] if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)) else tiny
 
 
 def _host_gaps(facts: Facts) -> Int64:
-    """Return how much of each gap is the host's.
+    """Return how much of each gap is due to the host.
 
     In marked steps that is also the time before the first and after the last work.
     """
@@ -157,16 +157,16 @@ def _host_gaps(facts: Facts) -> Int64:
 
 
 def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
-    """Return which gaps are what launching a tiny kernel takes: fusing it would save them."""
+    """Return a mask of the short gaps before tiny kernels, which fusing would save."""
     is_tiny = np.zeros(len(facts.trace.slices) + 1, np.bool_)  # the last for no slice
     is_tiny[facts.work.rows[_tiny_kernels(facts)]] = True
-    in_waits = host_waits(facts).gap_ns > 0  # those have a finding of their own
+    in_waits = host_waits(facts).gap_ns > 0  # they have a finding of their own
     before_tiny: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS) & ~in_waits
     return before_tiny
 
 
 def _without_other_causes(facts: Facts, total_ns: float) -> float:
-    """Return what remains of idle time when the host's other work is taken out, which is told."""
+    """Return the idle time without what the host does otherwise, which other findings report."""
     if not len(facts.trace.samples):
         return total_ns
     ledger = facts.ledger
@@ -179,7 +179,7 @@ def _without_other_causes(facts: Facts, total_ns: float) -> float:
 
 @DETECTORS.register
 def waiting_streams(facts: Facts) -> Finding | None:
-    """Find a device that is idle though work was launched long before."""
+    """Find a device that is idle although work is queued."""
     if not len(facts.work):
         return None
     lost_ns = facts.idle_ns(IdleReason.QUEUED)
@@ -211,7 +211,7 @@ def waiting_streams(facts: Facts) -> Finding | None:
 
 
 def _meanwhile(facts: Facts, lost_ns: Int64) -> str:
-    """Say which call the host waits in during the longest gap, if it does for most of it."""
+    """Name the call in which the host waits during most of the longest gap, if any."""
     gaps, slices = facts.gaps, facts.trace.slices
     worst = int(lost_ns.argmax())
     begin, end = int(gaps.start_ns[worst]), int(gaps.start_ns[worst] + gaps.duration_ns[worst])

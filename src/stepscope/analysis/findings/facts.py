@@ -59,11 +59,11 @@ class Facts:
 
     @cached_property
     def device_parts_ns(self) -> Float64:
-        """Return what devices do in an average step, a value per Part; without steps, the run."""
+        """Return the devices' time per Part in an average step; without steps, in the run."""
         if not self.steps:
             parts_ns, on_device = run_parts(self.trace, self._begin_ns)
             spent_ns = parts_ns.astype(np.float64) * on_device
-            # Before the first work, and where something is done once, devices wait for start-up.
+            # Devices wait for start-up before the first work and during one-time work.
             start_up_ns = spent_ns.sum() - self.device_ns / max(len(self.work.devices), 1)
             spent_ns[Part.IDLE] -= min(max(start_up_ns, 0.0), spent_ns[Part.IDLE])
             return spent_ns
@@ -96,7 +96,7 @@ class Facts:
         return time
 
     def each_ns(self, which: Bool) -> float:
-        """Return how long devices are busy with some work in an average step, or in the run."""
+        """Return the devices' busy time with some work in an average step, or in the run."""
         busy = self.work.busy(which)
         if self.steps:
             return busy.shared_with(self.device_time).total_ns / self.steps
@@ -111,7 +111,7 @@ class Facts:
 
     @cached_property
     def _begin_ns(self) -> int | None:
-        """Return when a run without steps has started up; None where it had before."""
+        """Return when a run without steps has started up; None if before the recording."""
         return None if self.steps else self._start_up.end_ns
 
     @cached_property
@@ -120,7 +120,7 @@ class Facts:
 
     @cached_property
     def gap_ns(self) -> Int64:
-        """Return how much of each gap counts: in steps; without steps, all but first uses.
+        """Return how much of each gap counts: that in steps; without steps, all but first uses.
 
         Compilations have a finding of their own.
         """
@@ -134,7 +134,7 @@ class Facts:
 
     @cached_property
     def loop(self) -> Intervals:
-        """Return the time of what is repeated: the steps; without steps, the run's after start-up.
+        """Return the time of the loop: the steps; without steps, the run after start-up.
 
         Gaps in which something was done once are not in it.
         """
@@ -147,12 +147,12 @@ class Facts:
         return spans.gaps(min(begin_ns, end_ns), end_ns)
 
     def in_loop(self, rows: Int64) -> Int64:
-        """Return those of some slices that start in the time of what is repeated."""
+        """Return the given slices that start in the loop."""
         return rows[self.loop.contain(self.trace.slices.start_ns[rows])]
 
     @cached_property
     def device_ns(self) -> int:
-        """Return the time in which devices could have worked, summed over all devices.
+        """Return the time in which devices could have worked, summed over devices.
 
         This is the time of the steps; without, that from first to last work, less first uses.
         """
@@ -171,13 +171,13 @@ class Facts:
         return max(span_ns - int(gaps.duration_ns[once].sum()), 1)
 
     def idle_ns(self, *reasons: IdleReason) -> Int64:
-        """Return how much of each gap has one of some reasons, as far as the gap counts."""
+        """Return how much of each gap has one of the given reasons, as far as the gap counts."""
         for_reasons_ns: Int64 = self.gaps.parts_ns[:, list(reasons)].sum(axis=1)
         return np.minimum(for_reasons_ns, self.gap_ns)
 
     @cached_property
     def counted(self) -> Bool:
-        """Return which steps count: the steady ones whose start is known, or all if none is."""
+        """Return a mask of the steady steps with a known start, or of all if there are none."""
         whole = self.breakdown.is_whole & steady_steps(self.trace)
         return whole if whole.any() else np.ones(len(whole), np.bool_)
 
@@ -188,7 +188,7 @@ class Facts:
 
     @cached_property
     def operator(self) -> Int64:
-        """Return the outermost operator around each moment of the ledger, NO_SLICE without."""
+        """Return the outermost operator around each moment of the ledger, NO_SLICE if none."""
         samples, slices = self.trace.samples, self.trace.slices
         outermost_operator = np.full(len(self.ledger), NO_SLICE, np.int64)
         sampled = np.flatnonzero(self.ledger.row != NO_SAMPLE)
@@ -206,13 +206,13 @@ class Facts:
 
     @property
     def advice_to_record_children(self) -> str:
-        """Return how to see what child processes do; empty where they are recorded."""
+        """Return how to record child processes; empty if they are recorded."""
         is_alone = len({track.pid for track in self.trace.tracks}) < 2
         return " `stepscope run` shows what they do." if is_alone else ""
 
     @cached_property
     def is_amd(self) -> bool:
-        """Tell whether the devices are AMD's: by their names, else by the calls of the runtime."""
+        """Tell whether the devices are AMD's, by their names or else the runtime's calls."""
         names = [device.name for device in self.trace.devices()]
         if any(names):
             return any(word in name for name in names for word in _AMD_NAMES)
@@ -228,11 +228,11 @@ class Facts:
         return union(breakdown.start_ns[rows], (breakdown.start_ns + breakdown.duration_ns)[rows])
 
     def in_steps(self, rows: Int64) -> Int64:
-        """Return those of some slices that start within a step."""
+        """Return the given slices that start within a step."""
         return rows[self.step_time.contain(self.trace.slices.start_ns[rows])]
 
     def covered_ns(self, rows: Int64) -> int:
-        """Return how long any of some slices ran within steps."""
+        """Return how long any of the given slices ran within steps."""
         slices = self.trace.slices
         time = union(slices.start_ns[rows], slices.ends_of(rows))
         return time.shared_with(self.step_time).total_ns
@@ -241,7 +241,7 @@ class Facts:
         return rows_named(self.trace, wanted)
 
     def within(self, rows: Int64) -> Bool:
-        """Tell which slices lie inside one of some slices, at any depth."""
+        """Tell which slices lie inside one of the given rows, at any depth."""
         slices = self.trace.slices
         marked = np.zeros(len(slices), np.bool_)
         marked[rows] = True
@@ -255,7 +255,7 @@ class Facts:
         return int(rows[self.trace.slices.duration_ns[rows].argmax()])
 
     def on_timeline(self, row: int, query: str | None = None) -> dict[str, Any]:
-        """Return the evidence that shows one slice on the timeline."""
+        """Return evidence that shows a slice on the timeline."""
         slices = self.trace.slices
         return moment(
             int(slices.start_ns[row]),
@@ -265,7 +265,7 @@ class Facts:
 
 
 def moment(from_ns: int, to_ns: int, query: str = "") -> dict[str, Any]:
-    """Return the evidence that shows a stretch of time on the timeline."""
+    """Return evidence that shows a stretch of time on the timeline."""
     shown: dict[str, Any] = {"page": "timeline", "from": from_ns, "to": to_ns}
     return shown | ({"q": query} if query else {})
 
@@ -299,7 +299,7 @@ class ModelCalls:
 
 
 def moments_inside(facts: Facts, rows: Int64) -> Bool:
-    """Return the moments of the ledger within some slices."""
+    """Return the moments of the ledger inside the given slices."""
     ledger, samples = facts.ledger, facts.trace.samples
     inside = np.append(facts.within(rows), False)  # the last for no slice
     inside[rows] = True

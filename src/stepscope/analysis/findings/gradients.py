@@ -30,7 +30,7 @@ GROWN = 1.5  # work grows if its share of the last steps is this many times that
 
 @DETECTORS.register
 def work_without_gradient(facts: Facts) -> Finding | None:
-    """Find operators of training steps that the backward pass never comes to."""
+    """Find operators of training steps whose results the backward pass never uses."""
     ledger, spot = facts.ledger, spot_without_gradient(facts)
     if spot is None:
         return None
@@ -52,7 +52,7 @@ def work_without_gradient(facts: Facts) -> Finding | None:
 
 
 def spot_without_gradient(facts: Facts) -> Spot | None:
-    """Return where such operators run, if that takes long, with all that is done there."""
+    """Return where operators without gradient run, if that takes long."""
     ledger = facts.ledger
     if len(facts.work) or step_table(facts.trace).by is not StepsBy.OPTIMIZER:
         return None
@@ -82,7 +82,7 @@ def spot_without_gradient(facts: Facts) -> Spot | None:
 
 
 def _grows(facts: Facts, which: Bool) -> bool:
-    """Tell whether late steps spend much more of their time so than early ones."""
+    """Tell whether the last steps spend a much larger share on it than the first."""
     ledger, steps = facts.ledger, len(facts.counted)
     has_step = ledger.step >= 0
     step, weight_ns = ledger.step[has_step], ledger.weight_ns[has_step]
@@ -93,7 +93,7 @@ def _grows(facts: Facts, which: Bool) -> bool:
 
 
 def _is_read(facts: Facts, spot: Spot) -> bool:
-    """Tell whether tensors are read in Python there for most of the time."""
+    """Tell whether tensors are mostly read in Python there."""
     reading = reading_spot(facts)
     if reading is None:
         return False
@@ -101,7 +101,7 @@ def _is_read(facts: Facts, spot: Spot) -> bool:
 
 
 def _in_optimizers(facts: Facts) -> Bool:
-    """Return the moments in an optimizer's own mathematics, as LBFGS has it around its closure."""
+    """Return the moments in an optimizer's own mathematics, such as LBFGS's around its closure."""
     return facts.ledger.where_stack(lambda stack: any_in(stack.beyond, landmarks().optimizers))
 
 
@@ -116,7 +116,7 @@ def _in_layers(facts: Facts) -> Bool:
 
 
 def _called_directly(stack: SampledStack) -> Iterator[Place]:
-    """Return the program's innermost frames, without those that call them through a library.
+    """Yield the innermost frames of the program that no library called.
 
     A library calls the hooks of a module.
     """

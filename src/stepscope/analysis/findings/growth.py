@@ -45,7 +45,7 @@ class _Growth:
     grown: float  # bytes
     early: float
     late: float
-    is_known: bool  # who asked for it was recorded
+    is_known: bool  # the allocating operators were recorded
 
 
 @DETECTORS.register
@@ -86,7 +86,7 @@ def memory_growth(facts: Facts) -> Finding | None:
 
 
 def _recorded_growth(facts: Facts) -> _Growth | None:
-    """Return the growth by what was asked for in the steps and not given back."""
+    """Return the growth according to recorded allocations of the steps that were not freed."""
     if facts.counted.sum() < MIN_STEPS:
         return None
     resident = _resident_at(facts, facts.breakdown.start_ns[facts.counted])
@@ -102,7 +102,7 @@ def _recorded_growth(facts: Facts) -> _Growth | None:
 
 
 def _left_behind(facts: Facts) -> tuple[Path, float]:
-    """Return where the memory was asked for that the steps left behind, and how much it is."""
+    """Return the path that allocated the memory that steps left behind, and its size."""
     trace, held_memory = facts.trace, facts.trace.held
     span = facts.step_time
     rows = np.flatnonzero((held_memory.is_held == 1) & span.contain(held_memory.time_ns))
@@ -124,7 +124,7 @@ def _left_behind(facts: Facts) -> tuple[Path, float]:
 
 
 def _suspected_growth(facts: Facts) -> _Growth | None:
-    """Return the growth of memory that is not a framework's, by the text of the program."""
+    """Return the growth of memory that no framework recorded, and the line suspected of it."""
     times = facts.breakdown.start_ns[facts.counted] if facts.steps else _run_times(facts)
     resident = _resident_at(facts, times) if len(times) >= MIN_STEPS else None
     if resident is None:
@@ -144,7 +144,7 @@ def _suspected_growth(facts: Facts) -> _Growth | None:
 
 
 def _run_times(facts: Facts) -> Int64:
-    """Return moments of a run without steps, after what it imports."""
+    """Return moments spread over a run without steps, after its imports."""
     trace = facts.trace
     rows = import_rows(trace)
     begin = int(trace.slices.ends_of(rows).max()) if len(rows) else trace.info.start_ns
@@ -152,7 +152,7 @@ def _run_times(facts: Facts) -> Int64:
 
 
 def _keeper(facts: Facts) -> Path:
-    """Return the statement that keeps something and takes longest with what it keeps."""
+    """Return the path to a statement that keeps something, the one with the most time."""
     ledger, files = facts.ledger, facts.ledger.files
     rows, where = np.unique(ledger.stack, return_inverse=True)
     weights = np.bincount(where.reshape(-1), ledger.weight_ns, minlength=len(rows))
@@ -168,7 +168,7 @@ def _keeper(facts: Facts) -> Path:
 
 
 def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
-    """Return the resident memory at some moments; None where it was not recorded."""
+    """Return the resident memory at the given moments; None if it was not recorded."""
     trace = facts.trace
     names = trace.strings.ids_of([RESIDENT_MEMORY])
     rows = np.flatnonzero(trace.marks.name == names.get(RESIDENT_MEMORY, -1))
@@ -203,12 +203,12 @@ def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ..
 
 
 def adds_up(place: Place, files: SourceFiles) -> bool:
-    """Tell whether the statement there is ``total += x``: a number as often as a graph."""
+    """Tell whether the statement is ``total += x``, which adds a number as often as a graph."""
     return isinstance(statement_at(files, place)[1], ast.AugAssign)
 
 
 def _keeping_statement(function: Function, statement: ast.stmt) -> ast.stmt | None:
-    """Return the statement of a function that keeps a name which another one assigns.
+    """Return the statement of a function that keeps a name that another statement assigns.
 
     One that adds to something goes before one that may replace what was there.
     """
@@ -226,7 +226,7 @@ def _keeping_statement(function: Function, statement: ast.stmt) -> ast.stmt | No
 
 
 def _keeps(statement: ast.AST) -> bool:
-    """Tell whether a statement puts something where it stays."""
+    """Tell whether a statement stores something permanently."""
     if isinstance(statement, ast.AugAssign):
         return True
     if isinstance(statement, ast.Assign):
@@ -251,7 +251,7 @@ def _assigned(statement: ast.stmt) -> set[str]:
 
 
 def _uses(statement: ast.AST, names: set[str]) -> bool:
-    """Tell whether a statement keeps one of some names: not if it takes a size or a number."""
+    """Tell whether a statement keeps one of the names, and not just its size or a number."""
     nodes = list(ast.walk(statement))
     methods = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     only_asked = {

@@ -198,7 +198,7 @@ def _slow_products(facts: Facts, what: _Slow) -> Finding | None:
 
 
 def _kinds(facts: Facts, kinds: dict[int, re.Pattern[str]]) -> NDArray[np.int8]:
-    """Return for each piece of work the number of the first pattern that its name has, else 0."""
+    """Return the number of the first pattern that each piece's name matches, else 0."""
     work = facts.work
     names = facts.trace.slices.name[work.rows]
     kind_of_work = np.zeros(len(work), np.int8)
@@ -214,7 +214,7 @@ def _matches(search: Callable[[str], object], name: str) -> bool:
 
 
 def _by_stream(facts: Facts) -> list[NDArray[np.int64]]:
-    """Return the kernels of each stream, in the order of time."""
+    """Return the kernels of each stream in order."""
     work = facts.work
     computes = work.kind == WorkKind.COMPUTE
     return [np.flatnonzero(computes & (work.stream == stream)) for stream in np.unique(work.stream)]
@@ -247,7 +247,7 @@ def _precision_fix(generation: int, *, on_amd: bool) -> str:
 
 
 def _generation(facts: Facts) -> int:
-    """Return the major number of the devices' compute capability, 0 where the trace is silent."""
+    """Return the major compute capability of the devices, 0 if unknown."""
     majors = (device.compute_capability[0] for device in facts.trace.devices())
     first_major = next((major for major in majors if major), 0)
     if first_major:

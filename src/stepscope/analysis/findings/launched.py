@@ -50,7 +50,7 @@ def device_finding(
 
 
 def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
-    """Return the program's line that launches most of some work, and its callers.
+    """Return the program's line that launches most of the given work, and its callers.
 
     By the stacks of the nodes of a CUDA graph; by the operators' own stacks, else by the samples in
     the operators that launched it; without operators, by the samples around the launches.
@@ -71,7 +71,7 @@ def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
 
 
 def _heaviest(paths: Mapping[tuple[Place, ...], float]) -> tuple[Place, ...]:
-    """Return the line with most of the time, and its callers on the way that has most of that."""
+    """Return the line with most of the time, with the callers that have most of that."""
     lines: dict[Place, float] = {}
     for path, spent in paths.items():
         lines[path[-1]] = lines.get(path[-1], 0.0) + spent
@@ -83,7 +83,7 @@ def _heaviest(paths: Mapping[tuple[Place, ...], float]) -> tuple[Place, ...]:
 
 
 def lines_of_operators(facts: Facts, operators: Int64) -> tuple[Place, ...]:
-    """Return the program's line that calls most of some operators, and its callers."""
+    """Return the program's line that calls most of the given operators, and its callers."""
     slices, samples = facts.trace.slices, facts.trace.samples
     inside = np.append(facts.within(operators), False)  # the last for no slice
     inside[operators] = True
@@ -96,7 +96,7 @@ def lines_of_operators(facts: Facts, operators: Int64) -> tuple[Place, ...]:
 
 
 def _sampled_launches(facts: Facts, which: Bool) -> tuple[Place, ...]:
-    """Return the line around launches that are no operator's.
+    """Return the line around launches outside of operators.
 
     A sample stands for a while: one inside of an operator, or of a framework's phases, is from
     before or after.
@@ -115,7 +115,7 @@ def _sampled_launches(facts: Facts, which: Bool) -> tuple[Place, ...]:
 
 
 def _in_operators(trace: Trace, sample: Int64) -> Bool:
-    """Tell which samples were taken in an operator."""
+    """Return a mask of the samples that were taken in an operator."""
     if not len(trace.samples):
         return np.zeros(len(sample), np.bool_)
     inside = trace.samples.slice[sample].astype(np.int64)

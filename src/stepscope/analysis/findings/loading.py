@@ -34,7 +34,7 @@ _RESTARTS = (
     "little data, load it without workers (num_workers=0)."
 )
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
-_WORKERS = 4  # that are enough for most programs; a machine may have fewer cores
+_WORKERS = 4  # threads; enough for most programs
 
 
 @DETECTORS.register
@@ -80,7 +80,7 @@ def slow_loading(facts: Facts) -> Finding | None:
 
 
 def _longest_wait(facts: Facts) -> int | None:
-    """Return the longest call of a loader's iterator; None where only samples know of it."""
+    """Return the longest call of a loader's iterator; None if only samples show it."""
     slices = facts.trace.slices
     is_loading = facts.parts == Part.DATA_LOADING
     around = facts.parts[slices.parent] == Part.DATA_LOADING
@@ -91,7 +91,7 @@ def _longest_wait(facts: Facts) -> int | None:
 
 
 def _restarts(facts: Facts) -> bool:
-    """Tell whether workers that are started and ended take much of what the loader takes."""
+    """Tell whether starting and ending workers takes much of the loader's time."""
     ledger = facts.ledger
     loading = ledger.spent_on(Cause.DATA_LOADING)
     about_workers = ledger.where_stack(
@@ -103,7 +103,7 @@ def _restarts(facts: Facts) -> bool:
 
 
 def _in_its_thread(facts: Facts, loading_ns: int) -> tuple[Place, ...]:
-    """Return the line that a thread of the loader's is at most; empty where none works for long."""
+    """Name the line at which a loader's thread spends most time; empty if none works long."""
     samples, ledger = facts.trace.samples, facts.ledger
     mine = np.unique(samples.track[ledger.row[ledger.row != NO_SAMPLE]])
     loads = [

@@ -98,7 +98,7 @@ def _devices(trace: Trace) -> Iterator[tuple[str, int]]:
 
 
 def _most_held(trace: Trace, device: str) -> tuple[int, int]:
-    """Return the most that the allocator held, and when; what is in use where it does not say."""
+    """Return the most memory that the allocator held, and when; else the most in use."""
     rows, peak = rows_of_device(trace, device), memory_timeline(trace, device).peak()
     at = rows[int(trace.memory.reserved[rows].argmax())]
     held_bytes = int(trace.memory.reserved[at])
@@ -110,7 +110,7 @@ def _most_held(trace: Trace, device: str) -> tuple[int, int]:
 
 
 def _total_bytes(trace: Trace, device: str) -> int:
-    """Return the memory of a device as the trace describes it, 0 where it does not."""
+    """Return a device's memory in bytes, 0 if the trace does not state it."""
     number = device.partition(":")[2] or "0"
     sizes = (
         properties.memory_bytes for properties in trace.devices() if str(properties.id) == number
@@ -124,7 +124,7 @@ def _at(device: str, time_ns: int) -> dict[str, Any]:
 
 @DETECTORS.register
 def driver_allocations(facts: Facts) -> Finding | None:
-    """Find memory that is asked for from the driver, or given back to it, in the steps."""
+    """Find memory that the steps request from the driver or give back to it."""
     calls = _allocations(facts)
     if len(calls) < max(facts.steps, MIN_CALLS):
         return None
@@ -134,7 +134,7 @@ def driver_allocations(facts: Facts) -> Finding | None:
     spent_ns = spent.total_ns / steps
     if spent_ns < MIN_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
         return None
-    # The device runs dry meanwhile: what it waits for besides is lost to the same calls.
+    # The device runs out of work meanwhile, so its waits are due to the same calls.
     slack_ns = float(facts.gap_ns[gaps_for_memory(facts)].sum()) / steps
     spot = hot_spot(facts.ledger, moments_inside(facts, calls))
     where = f": {spot.words}" if spot else ""
@@ -155,14 +155,14 @@ def driver_allocations(facts: Facts) -> Finding | None:
 
 
 def allocator_setting(facts: Facts) -> str:
-    """Return what lowers fragmentation; segments that grow are there on NVIDIA's devices."""
+    """Return the setting that lowers fragmentation; expandable segments exist on NVIDIA only."""
     if facts.is_amd:
         return "PYTORCH_HIP_ALLOC_CONF=garbage_collection_threshold:0.8,max_split_size_mb:512"
     return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def gaps_for_memory(facts: Facts) -> Bool:
-    """Return in which gaps of the devices the host asks the driver for memory."""
+    """Return a mask of the gaps in which the host asks the driver for memory."""
     gaps, calls = facts.gaps, _allocations(facts)
     is_for_memory = np.zeros(len(gaps), np.bool_)
     order = np.argsort(gaps.start_ns, kind="stable")
@@ -172,7 +172,7 @@ def gaps_for_memory(facts: Facts) -> Bool:
 
 
 def _allocations(facts: Facts) -> Int64:
-    """Return the calls in the steps that ask the driver for memory or give it back."""
+    """Return the calls in the loop that ask the driver for memory or give it back."""
     slices = facts.trace.slices
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
     names = ids_where(

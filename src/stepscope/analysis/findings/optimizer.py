@@ -30,7 +30,11 @@ HOST_SAVED = 0.9  # share of the device's waits that a fused optimizer saves
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
 _WHOLE = frozenset({"LBFGS"})  # computes with all parameters as one vector
-_OF_CLOSURES = (Part.FORWARD, Part.BACKWARD, Part.DATA_LOADING)  # that an optimizer may call
+_OF_CLOSURES = (
+    Part.FORWARD,
+    Part.BACKWARD,
+    Part.DATA_LOADING,
+)  # parts that an optimizer's closure may run
 
 
 @DETECTORS.register
@@ -47,7 +51,7 @@ def gradients_filled(facts: Facts) -> Finding | None:
     calls = np.unique(around(parent, fills, is_call))
     fills = fills[
         ~np.isin(fills, parent[fills])
-    ]  # one for all tensors, and inside of it one for each
+    ]  # one operator for all tensors contains one for each
     base_ns = facts.step_time.total_ns
     spent_ns = facts.covered_ns(calls)
     if not base_ns or spent_ns < MIN_FILLING_SHARE * base_ns:
@@ -90,7 +94,7 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
     if per_call < MIN_OPERATORS or share < MIN_OPTIMIZER_SHARE:
         return None
     steps = max(facts.steps, 1)
-    # What the operators compute remains; what calling them costs does not.
+    # A fused optimizer saves the cost of calls, not the computation.
     lengths_ns = facts.trace.slices.duration_ns[operators]
     median_ns = float(np.median(lengths_ns))
     around_ns = spent_ns - float(lengths_ns[lengths_ns > TINY_NS].sum())
@@ -116,7 +120,7 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
 
 
 def _idle_ns(facts: Facts, calls: Int64) -> int:
-    """Return how long devices wait while some calls run."""
+    """Return how long devices are idle while the given calls run."""
     slices = facts.trace.slices
     time = union(slices.start_ns[calls], slices.ends_of(calls)).shared_with(facts.step_time)
     busy = facts.work.busy(np.ones(len(facts.work), np.bool_))
@@ -124,7 +128,7 @@ def _idle_ns(facts: Facts, calls: Int64) -> int:
 
 
 def _fix(kind: str) -> str:
-    """Return what an optimizer can do: torch has fused ones of a few kinds, and foreach of most."""
+    """Return advice for an optimizer: fused or foreach, as far as torch has it for that kind."""
     if kind in _FUSED:
         return (
             f"Use torch.optim.{kind}(..., fused=True), or foreach=True where that is not "
@@ -139,6 +143,6 @@ def _fix(kind: str) -> str:
 
 
 def _outermost_operators(facts: Facts, calls: Int64) -> Int64:
-    """Return the operators inside some ranges that no operator inside them encloses."""
+    """Return the outermost operators inside the given ranges."""
     is_operator = facts.trace.slices.kind == SliceKind.OPERATOR
     return outermost(facts.trace, np.flatnonzero(is_operator & facts.within(calls)))

@@ -28,7 +28,7 @@ _EXTRA = (
     *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS),
     *(Cause.LIBRARY, Cause.TENSOR_TEXT, Cause.COLLECTION),
 )
-_NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # of interest elsewhere if in every step
+_NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # other findings report them if in every step
 _COLLECTS = ("gc.collect", "collect")
 
 
@@ -45,7 +45,7 @@ def garbage_collection(facts: Facts) -> Finding | None:
     row = facts.longest(rows)
     longest_ns = int(facts.trace.slices.duration_ns[row])
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.COLLECTION))
-    # Where it comes by itself, it is no line's fault; one that has most of it may make the garbage.
+    # Automatic collections are no line's fault, but one with most of them may make the garbage.
     where = f": {spot.words}" if spot and share >= MEDIUM_SHARE else ""
     return Finding(
         id="garbage-collection",
@@ -80,7 +80,7 @@ def _fix_of_collections(facts: Facts, spot: Spot | None) -> str:
 
 @DETECTORS.register
 def slow_step(facts: Facts) -> Finding | None:
-    """Find steps far longer than the median, and what they do in that time.
+    """Find steps that take far longer than the median, and what they do in that time.
 
     A step that does nothing else than the others was held up by the machine.
     """
@@ -121,7 +121,7 @@ def slow_step(facts: Facts) -> Finding | None:
 
 
 def _is_reported(facts: Facts, cause: Cause) -> bool:
-    """Tell whether there is a finding about that cause, whichever steps have it."""
+    """Tell whether another finding reports that cause."""
     if cause in (Cause.COLLECTION, Cause.DATA_LOADING):
         return True
     ledger = facts.ledger
@@ -130,7 +130,7 @@ def _is_reported(facts: Facts, cause: Cause) -> bool:
 
 
 def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> tuple[Cause | None, Spot | None]:
-    """Return what slow steps do that the others do not, and where; None where they do nothing."""
+    """Return what slow steps do in addition, and where; None if nothing."""
     ledger = facts.ledger
     is_slow = np.isin(ledger.step, slow)
     slow_ns = float(ledger.weight_ns[is_slow].sum())

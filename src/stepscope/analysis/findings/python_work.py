@@ -148,14 +148,14 @@ def python_work(facts: Facts) -> Finding | None:
 
 
 def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:
-    """Return where Python code or the libraries that it calls hold up a step; ``alone``: no model.
+    """Return where Python code or a library's holds up a step; ``alone``: there is no model.
 
     What has a finding of its own is left out.
     """
     ledger = facts.ledger
     native = ledger.spent_on(Cause.NATIVE)
     if not facts.frameworks & landmarks().with_operators:
-        # What such a program is for is done by its libraries.
+        # Such a program leaves its actual work to libraries.
         native &= ledger.where_stack(
             lambda stack: (
                 _calls_builtin(stack, ledger.files) or (not alone and _prepares_data(stack))
@@ -177,7 +177,7 @@ def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:
 
 
 def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
-    """Add the native calls of lines that mostly run Python: they are many, and short."""
+    """Add short native calls on lines that mostly run Python."""
     ledger = facts.ledger
     native = ledger.spent_on(Cause.NATIVE)
     libraries = ledger.where_stack(lambda stack: stack.library != OWN)
@@ -198,7 +198,7 @@ def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
 
 
 def _mostly_in(facts: Facts, spot: Spot) -> str:
-    """Return the call that a spot's time goes to, if it is not the Python code itself."""
+    """Name the call in which most of a spot's time is spent, unless it is Python code itself."""
     ledger = facts.ledger
     called = ledger.spent_on(Cause.NATIVE) | ledger.where_stack(lambda stack: stack.beyond != ())
     called_ns = ledger.each_ns(spot.which & called)
@@ -208,7 +208,7 @@ def _mostly_in(facts: Facts, spot: Spot) -> str:
 
 @DETECTORS.register
 def library_call(facts: Facts) -> Finding | None:
-    """Find calls of a framework's Python code, outside of the model, that cost much of a step."""
+    """Find a framework's Python code outside the model that costs much of a step."""
     ledger = facts.ledger
     machinery = ledger.where_stack(lambda stack: any_in(stack.beyond[:1], landmarks().machinery))
     spot = hot_spot(ledger, ledger.spent_on(Cause.LIBRARY) & ~machinery)
@@ -264,8 +264,8 @@ def _entry(facts: Facts, spot: Spot) -> str:
 
 
 def _calls_builtin(stack: SampledStack, files: SourceFiles) -> bool:
-    """Tell whether own code runs what Python brings along: ``sum``, ``text.split``, ``json``."""
-    if stack.beyond:  # of Python's own library, if there is no other one
+    """Tell whether own code runs what Python provides: ``sum``, ``text.split``, ``json``."""
+    if stack.beyond:  # files of the standard library, if the stack has no other library
         return stack.library == OWN
     module, _, name = stack.callee.rpartition(".")
     root = stack.callee.partition(".")[0]
@@ -275,14 +275,14 @@ def _calls_builtin(stack: SampledStack, files: SourceFiles) -> bool:
 
 
 def _calls_bulk(stack: SampledStack) -> bool:
-    """Tell whether native code works on much at once: no Python loop to replace."""
+    """Tell whether native code works on large data, so that no Python loop could be replaced."""
     return stack.callee.partition(".")[0] in _BULK or any(
         frame.file.partition("/")[0].removesuffix(".py") in _BULK for frame in stack.beyond
     )
 
 
 def _is_event_loop(stack: SampledStack) -> bool:
-    """Tell whether no line of the program runs in its event loop: the server's library does."""
+    """Tell whether an event loop runs that no line of the program is in: a server library's."""
     return any(frame.file.startswith(EVENT_LOOPS) for frame in stack.beyond)
 
 
@@ -316,7 +316,7 @@ def _commonest_callee(facts: Facts, spot: Spot) -> str:
 
 
 def _called_name(stack: SampledStack) -> str:
-    """Return what own code calls: ``zlib.compress``, ``json.dumps``; empty where it runs itself."""
+    """Return what own code calls: ``zlib.compress``, ``json.dumps``; empty if nothing."""
     if not stack.beyond:
         return stack.callee
     frame = stack.beyond[0]

@@ -29,7 +29,7 @@ _COMPUTING = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
 
 @DETECTORS.register
 def too_many_threads(facts: Facts) -> Finding | None:
-    """Find more threads computing than there are cores."""
+    """Find more computing threads than cores."""
     parallelism, ledger = facts.trace.info.parallelism, facts.ledger
     cores = parallelism.get("cores", 0.0)
     if not cores or len(facts.work):
@@ -60,7 +60,7 @@ def too_many_threads(facts: Facts) -> Finding | None:
 
 
 def _library_threads(facts: Facts) -> int:
-    """Return how many threads that Python does not know ran in the steps, or in the run."""
+    """Return the number of threads that libraries ran in the steps, or in the run."""
     samples = facts.trace.samples
     inside = np.ones(len(samples), np.bool_)
     if facts.steps:
@@ -97,7 +97,7 @@ def float64(facts: Facts) -> Finding | None:
 
 
 def _doubles_of_operators(facts: Facts) -> tuple[float, Bool, str]:
-    """Return the share of float64 in the operators' time, its moments, and what is known of it."""
+    """Return the share of float64 in the operators' time, its moments, and a sentence about it."""
     trace, ledger = facts.trace, facts.ledger
     slices, inputs = trace.slices, operator_inputs(trace)
     nothing = np.zeros(len(ledger), np.bool_)
@@ -121,7 +121,7 @@ def _doubles_of_operators(facts: Facts) -> tuple[float, Bool, str]:
 
 
 def _doubles_of_models(facts: Facts) -> tuple[float, Bool, str]:
-    """Return the same by the inputs of models, where those of operators are not known."""
+    """Return the same from the models' inputs, for traces without operators' inputs."""
     calls = ModelCalls(facts)
     doubles = calls.rows[[text.endswith("float64") for text in calls.input_types()]]
     duration_ns = facts.trace.slices.duration_ns

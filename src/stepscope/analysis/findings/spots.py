@@ -31,7 +31,7 @@ WHOLE, MIN_TRAINING, MIN_OF_TRAINING = 0.9, 0.02, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A line of the program, who called it, and the moments that it is about."""
+    """A line of the program with its callers, and the moments spent there."""
 
     path: tuple[Place, ...]  # the outermost first; the last is the line itself
     which: Bool  # moments of the ledger
@@ -52,7 +52,7 @@ class Spot:
 
     @property
     def called_from(self) -> str:
-        """Return from where the program's loop gets there; empty when it is there already."""
+        """Return ``, called from train.py:3``; empty if the spot is in the loop itself."""
         callers = [place for place in self.path[:-1] if place.function != self.place.function]
         return f", called from {line_words(callers[-1])}" if callers else ""
 
@@ -71,7 +71,7 @@ def place_words(place: Place) -> str:
 
 
 def hot_spot(ledger: Ledger, which: Bool) -> Spot | None:
-    """Return the place where most of some moments are spent.
+    """Return the place where most of the given moments are spent.
 
     From the outermost line that has most of them, the way goes into the function that has most
     of its caller's, as long as there is one. All of a function's lines count that does nothing
@@ -105,7 +105,7 @@ def hot_spot(ledger: Ledger, which: Bool) -> Spot | None:
 
 
 def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool:
-    """Tell whether a function called there has the loop in it, or is what the loop is for."""
+    """Tell whether the loop is in a function, or the function is what the loop is for."""
     around, inner = path[:-1], (path[-1].file, path[-1].function)
     inside = [
         entry
@@ -125,7 +125,7 @@ def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool
 
 
 def call_around(ledger: Ledger, spot: Spot, never: Bool) -> Bool:
-    """Return all moments of the outermost call around a spot in which some others are not.
+    """Return the moments of the outermost call around a spot without those of ``never``.
 
     The call may be one of a library's: a trainer's loop around the program's own functions.
     """
@@ -137,7 +137,7 @@ def call_around(ledger: Ledger, spot: Spot, never: Bool) -> Bool:
 
 
 def depth_without(ledger: Ledger, frames: tuple[Place, ...], never: Bool) -> int:
-    """Return how many frames it takes from the outermost to be where some moments are not.
+    """Return how many outer frames tell a stack from those of the moments ``never``.
 
     It is one more than there are where they are in the innermost.
     """
@@ -155,14 +155,14 @@ def depth_without(ledger: Ledger, frames: tuple[Place, ...], never: Bool) -> int
 
 
 def heaviest_stack(ledger: Ledger, which: Bool) -> int:
-    """Return the stack in which most of some moments are."""
+    """Return the stack in which most of the given moments are."""
     stacks, inverse = np.unique(ledger.stack[which], return_inverse=True)
     weights = np.bincount(inverse.reshape(-1), ledger.weight_ns[which])
     return int(stacks[weights.argmax()])
 
 
 def hottest_path(facts: Facts, rows: Int64) -> tuple[Place, ...]:
-    """Return the own line with its callers in which some samples stay longest."""
+    """Return the path to the own line at which the given samples stay longest."""
     samples, stacks = facts.trace.samples, facts.ledger.stacks
     sums: dict[tuple[Place, ...], float] = {}
     for row in rows.tolist():
@@ -195,7 +195,7 @@ def _heaviest_line(paths: Paths, depth: int) -> Paths:
 
 
 def _heaviest(paths: Paths, keys: Sequence[Hashable]) -> Paths:
-    """Return those of some paths whose key has the most weight."""
+    """Return the paths whose key has the most weight."""
     sums: dict[Hashable, float] = {}
     for key, (_, weight, _) in zip(keys, paths, strict=True):
         sums[key] = sums.get(key, 0.0) + weight
@@ -218,7 +218,7 @@ def finding_at(
     saves_ns: float | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> Finding:
-    """Return the finding that a spot is, with what would be won without it."""
+    """Return a finding about a spot, with the time that a fix would save."""
     ledger = facts.ledger
     saves_ns = spot.each_ns if saves_ns is None else saves_ns
     share = saves_ns / ledger.unit_ns if ledger.unit_ns else 0.0
@@ -244,7 +244,7 @@ def saving(saves_ns: float, unit: str, of_ns: float) -> str:
 
 
 def tenths(trace: Trace, ledger: Ledger, which: Bool) -> int:
-    """Return in how many of ten equal stretches of a run some moments lie."""
+    """Return in how many tenths of a run the given moments lie."""
     time_ns = trace.samples.time_ns[ledger.row[ledger.row != NO_SAMPLE]]
     mine = trace.samples.time_ns[ledger.row[which & (ledger.row != NO_SAMPLE)]]
     if not len(mine):
@@ -259,11 +259,11 @@ def share_words(share: float, unit: str) -> str:
 
 
 def taken(ledger: Ledger, spot: Spot) -> str:
-    """Return what a spot takes, and where it is: ``67% of a step: prepare (loop.py:6)``."""
+    """Describe a spot's share and place: ``67% of a step: prepare (loop.py:6)``."""
     share = spot.each_ns / ledger.unit_ns if ledger.unit_ns else 0.0
     return f"{share_words(share, ledger.unit)}: {spot.words}"
 
 
 def source_line(place: Place) -> dict[str, Any]:
-    """Return the evidence that shows a line on the Source page."""
+    """Return evidence that shows a line on the Source page."""
     return {"page": "source", "file": place.file, "line": place.line}

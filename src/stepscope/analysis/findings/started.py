@@ -26,7 +26,7 @@ class _Start(NamedTuple):
     identity: str
     what: str
     files: tuple[str, ...]
-    functions: tuple[str, ...]  # all where it is empty
+    functions: tuple[str, ...]  # empty for all
     fix: str
 
 
@@ -68,12 +68,12 @@ def processes_started(facts: Facts) -> Finding | None:
 
 @DETECTORS.register
 def workers_started(facts: Facts) -> Finding | None:
-    """Find a loader that is made anew, with its workers, in most of the steps."""
+    """Find a loader that is created anew, with its workers, in most steps."""
     workers = _workers()
     which = _moments(facts, workers)
     if _is_rare(facts, which):
         return None
-    # Each time the first batch has to be waited for: nobody has prepared it.
+    # Every new loader makes the step wait for the first batch.
     return _finding(facts, workers, which | facts.ledger.spent_on(Cause.DATA_LOADING))
 
 

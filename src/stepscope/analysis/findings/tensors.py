@@ -108,7 +108,7 @@ def reading_spot(facts: Facts) -> Spot | None:
 
 
 def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
-    """Add what else is done on the lines of a spot's function that are there to read."""
+    """Add other work on those lines of a spot's function that are there to read."""
     ledger = facts.ledger
     often = _reads_often(facts)
     share = OFTEN_READING_LINE if often else READING_LINE
@@ -125,7 +125,7 @@ def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
         if ledger.each_ns(line & reads) > share * ledger.each_ns(line):
             which |= line
         elif often and called_methods(ledger.files, place) & _READ_METHODS:
-            # Few samples may have met the read itself. A model called there has other purposes.
+            # Few samples may hit the read itself. A line that calls a model has other purposes.
             which |= np.isin(ledger.stack, [row for row in rows if not _in_model(ledger, row)])
     return replace(spot, which=which, each_ns=ledger.each_ns(which))
 
@@ -135,7 +135,7 @@ def _in_model(ledger: Ledger, row: int) -> bool:
 
 
 def _reads_often(facts: Facts) -> bool:
-    """Tell whether many tensors are read in a step; not everybody records each."""
+    """Tell whether many tensors are read in a step; not all recorders show each read."""
     if facts.frameworks & landmarks().reads_unseen:
         return _calls(facts) >= MANY_OPERATORS
     return _calls(facts, landmarks().reads) >= OFTEN
@@ -190,7 +190,7 @@ def evaluation(facts: Facts) -> Finding | None:
     if not ledger.in_most_steps(spot.which):
         return None
     which = call_around(ledger, spot, ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER))
-    # Who evaluates is to blame, not the model.
+    # The caller that evaluates is to blame, not the model.
     outside = takewhile(lambda place: last_name(place) != "forward", spot.path)
     spot = Spot(tuple(outside) or spot.path, which, ledger.each_ns(which))
     return finding_at(
@@ -207,7 +207,7 @@ def evaluation(facts: Facts) -> Finding | None:
 
 
 def _evaluated_with_graph(facts: Facts, calls: ModelCalls) -> Spot | None:
-    """Return where a trained model is called, in a function of its own, and never differentiated.
+    """Return where a trained model is called in a function of its own, without a backward pass.
 
     What is called where the loop also trains, as a generator is for its critic, has its use.
     """
@@ -291,7 +291,7 @@ def frozen_model_with_gradients(facts: Facts) -> Finding | None:
 
 
 def _backward_ns(facts: Facts, calls: Int64) -> float:
-    """Return how much of the backward pass of a step is due to what some calls recorded."""
+    """Return the backward time per step that is due to the recording of some calls."""
     inside = np.append(facts.within(calls), False)  # the last for no slice
     is_backward = backward_functions(facts.trace)
     backward = np.flatnonzero(is_backward)
@@ -318,7 +318,7 @@ def _operators(facts: Facts, wanted: Names) -> Bool:
 
 
 def _calls(facts: Facts, wanted: Names | None = None) -> float:
-    """Return how often operators with a wanted name are called in a step; all without names."""
+    """Return how often the wanted operators are called in a step; all without names."""
     slices = facts.trace.slices
     is_wanted = slices.kind == SliceKind.OPERATOR
     if wanted is not None:

@@ -58,7 +58,7 @@ def _held_share(power: DevicePower) -> float:
 
 
 def _lost_share(power: DevicePower) -> float:
-    """Return which share of its clock a device does not run at."""
+    """Return the share of its clock at which a device does not run."""
     if not power.most_sm_mhz or power.mean_sm_mhz is None:
         return 0.0
     return 1 - min(power.mean_sm_mhz / power.most_sm_mhz, 1.0)

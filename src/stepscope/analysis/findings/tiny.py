@@ -89,7 +89,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
 
 
 def _operators(facts: Facts) -> Int64:
-    """Return the operators of the steps; of an optimizer's there is a finding of its own."""
+    """Return the operators of the steps; those of optimizers have their own finding."""
     slices = facts.trace.slices
     on_thread = np.isin(slices.track, step_table(facts.trace).track)
     rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
@@ -97,7 +97,7 @@ def _operators(facts: Facts) -> Int64:
 
 
 def _called(trace: Trace, rows: Int64) -> Int64:
-    """Return the operators that somebody called: the outermost, but for those that run many.
+    """Return the operators that the program called: the outermost, but those within long ones.
 
     What a function of the backward pass does are operators; the rest of it is what calling costs.
     """
@@ -109,7 +109,7 @@ def _called(trace: Trace, rows: Int64) -> Int64:
     runs_many = (inside > MOST_CALLED_WITHIN) & ~framework_operators(trace)
     runs_many |= backward_functions(trace) & (inside > 0)
     at = np.flatnonzero(runs_many)
-    while len(at):  # what calls such a one runs many, too
+    while len(at):  # their callers run many, too
         at = np.unique(slices.parent[at])
         at = at[at != NO_PARENT]
         runs_many[at] = True
@@ -117,7 +117,7 @@ def _called(trace: Trace, rows: Int64) -> Int64:
 
 
 def _of_one_call(facts: Facts) -> Bool:
-    """Tell what belongs to one call of torch's, however many operators that runs: a GRU's steps.
+    """Tell which operators belong to one call of torch's, such as a GRU's steps.
 
     Those of the backward pass belong to the call that their operators were in.
     """
@@ -146,7 +146,7 @@ def _of_one_call(facts: Facts) -> Bool:
 
 
 def _are_small(facts: Facts, rows: Int64) -> Bool:
-    """Tell which operators usually have small inputs and are short, by their names.
+    """Tell which operators usually are short and have small inputs, by name.
 
     Inputs are known of a few; single calls are long where another program takes the core.
     """
@@ -163,7 +163,7 @@ def _are_small(facts: Facts, rows: Int64) -> Bool:
 
 
 def _has_small_batch(facts: Facts, per_step: float) -> bool:
-    """Tell whether next to all inputs in the steps have few elements."""
+    """Tell whether nearly all inputs in the steps have few elements."""
     inputs = operator_inputs(facts.trace)
     elements = inputs.elements[np.isin(inputs.rows, facts.in_steps(inputs.rows))]
     if len(elements) < MIN_KNOWN or per_step < FEW_OPERATORS:
@@ -184,12 +184,12 @@ def _drawing(facts: Facts) -> Bool:
 
 
 def _copying(facts: Facts) -> Bool:
-    """Return the moments in which Python copies objects, whatever operators that calls."""
+    """Return the moments in which Python copies objects."""
     return facts.ledger.where_stack(lambda stack: any(f.file == _COPY for f in stack.beyond[:1]))
 
 
 def _own_backward(facts: Facts) -> Bool:
-    """Return the moments of the backward pass in functions that the program brings for it."""
+    """Return the moments in the program's own backward functions."""
     ledger = facts.ledger
     own = ledger.where_stack(lambda stack: not any_in(stack.beyond, landmarks().engine))
     return ledger.spent_on(Cause.BACKWARD) & own

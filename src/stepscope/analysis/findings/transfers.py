@@ -94,7 +94,7 @@ def exposed_copies(facts: Facts) -> Finding | None:
 
 
 def _waiting_fix(operator: str) -> str:
-    """Return how to do without the waits, most of which an operator makes."""
+    """Return advice on the waits of the operator that makes most of them."""
     if operator in landmarks().sized_by_values:
         return (
             "The size of such a result depends on the data, and the host must wait to learn it: "
@@ -116,7 +116,7 @@ def _copy_fix(name: str) -> str:
         )
         return (
             f"{pinned}; copy a smaller type and convert on the device."
-            if _PINNED not in name  # AMD's do not tell
+            if _PINNED not in name  # AMD's drivers do not say
             else "Copy the next batch while this one is computed, on a stream of its own; copy a "
             "smaller type and convert on the device."
         )
@@ -146,7 +146,7 @@ class HostWaits:
 
     @cached_property
     def gap_ns(self) -> Int64:
-        """Return how much of each gap of the devices such an operator takes to launch its work.
+        """Return how much of each gap a waiting operator takes to launch its work.
 
         Without the wait the operator would not be there: ``nonzero`` counts, waits, and then
         launches what depends on the count.
@@ -170,7 +170,7 @@ class HostWaits:
 
     @cached_property
     def _is_waiting(self) -> Bool:
-        """Return which slices are operators that wait, or call one: ``index`` calls ``nonzero``."""
+        """Return a mask of operators that wait or call one: ``index`` calls ``nonzero``."""
         slices = self._facts.trace.slices
         is_waiting = np.zeros(len(slices), np.bool_)
         is_waiting[self.operator] = True
@@ -191,5 +191,5 @@ class HostWaits:
 
 @shared
 def host_waits(facts: Facts) -> HostWaits:
-    """Return the waits for the device in what is repeated."""
+    """Return the host's waits for the device in the loop."""
     return HostWaits(facts)

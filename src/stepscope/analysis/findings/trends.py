@@ -17,7 +17,7 @@ from stepscope.units import duration_text
 MIN_STEPS = 12  # fewer steps do not tell a trend from chance
 # The last third of the steps against the first; a machine that warms up slows down by less.
 MIN_SLOWER = 1.25
-MIN_RANK = 0.6  # rank correlation of a step's time with its number: a trend, not a few slow steps
+MIN_RANK = 0.6  # rank correlation of steps' times with their numbers: a trend, not a few slow steps
 # For the model's own work, which a busy machine slows down too, but not from step to step.
 MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
 # Share of the last third's growth that the middle third must have: work that grows does so all the
@@ -30,7 +30,7 @@ MIN_FORWARD = 0.2
 
 @DETECTORS.register
 def slowing_steps(facts: Facts) -> Finding | None:
-    """Find steps that take longer and longer, and the line that makes them."""
+    """Find steps that become longer, and the line behind it."""
     breakdown = facts.breakdown
     if step_table(facts.trace).by is StepsBy.REQUEST or facts.counted.sum() < MIN_STEPS:
         return None
@@ -58,7 +58,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
     spot = hot_spot(ledger, last & (ledger.cause == cause))
     steadily = rank >= MIN_STEADY_RANK and late >= MIN_MUCH_SLOWER * early
     if spot is None or (cause in PHASES and not steadily and not _more_calls(facts)):
-        return None  # the same work that takes longer: more likely the machine
+        return None  # the same work takes longer: the machine is the likely cause
     saves_ns = float(time_ns.mean()) - early
     is_model_work = cause in (Cause.BACKWARD, Cause.FORWARD)
     return finding_at(
@@ -89,7 +89,7 @@ def _grows_evenly(time_ns: Int64 | Float64) -> bool:
 
 
 def _without_core(facts: Facts, steps: int) -> Float64:
-    """Return how long each step's thread could have run, had other programs left it a core."""
+    """Return how long each step's thread waited for a core."""
     ledger, samples = facts.ledger, facts.trace.samples
     rows = np.flatnonzero(ledger.row != NO_SAMPLE)
     rows = rows[samples.state[ledger.row[rows]] == ThreadState.READY]
@@ -99,7 +99,7 @@ def _without_core(facts: Facts, steps: int) -> Float64:
 
 @DETECTORS.register
 def graph_walked_again(facts: Facts) -> Finding | None:
-    """Find backward passes that go through parts of the graph that were gone through before."""
+    """Find backward passes through parts of the graph that were already used."""
     slices, ledger = facts.trace.slices, facts.ledger
     is_backward = slices.flags & SliceFlags.BACKWARD != 0
     rows = facts.in_steps(np.flatnonzero(is_backward & (slices.sequence >= 0)))
@@ -130,7 +130,7 @@ def graph_walked_again(facts: Facts) -> Finding | None:
 
 
 def _more_calls(facts: Facts, flag: int = 0) -> bool:
-    """Tell whether late steps call more operators, of those with a flag, than early ones."""
+    """Tell whether late steps call more of the flagged operators than early ones."""
     slices, breakdown = facts.trace.slices, facts.breakdown
     starts = slices.start_ns[(slices.kind == SliceKind.OPERATOR) & (slices.flags & flag == flag)]
     ends_ns = breakdown.start_ns + breakdown.duration_ns
@@ -146,6 +146,6 @@ def thirds(values: Int64 | Float64) -> tuple[float, float]:
 
 
 def rank_correlation(values: Int64 | Float64) -> float:
-    """Return how steadily values rise with their number: 1 is always, 0 is by chance."""
+    """Return the rank correlation of values with their number: 1 is always rising, 0 is chance."""
     rank = np.argsort(np.argsort(values))
     return float(np.corrcoef(rank, np.arange(len(values)))[0, 1])

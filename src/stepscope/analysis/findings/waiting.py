@@ -80,7 +80,7 @@ def locked(facts: Facts) -> Finding | None:
 
 
 def _waits_for_processes(facts: Facts) -> bool:
-    """Tell whether most of such waits are for what a pool of processes has to do."""
+    """Tell whether most of these waits are for a pool of processes."""
     ledger = facts.ledger
     waits = ledger.spent_on(*_FOR_PROCESSES.causes)
     in_pools = ledger.where_stack(
@@ -173,7 +173,7 @@ def gil(facts: Facts) -> Finding | None:
 
 
 def _holders(facts: Facts) -> Int64:
-    """Return the samples of other threads that run Python while the steps do."""
+    """Return the samples of other threads that run Python in the steps."""
     samples, ledger = facts.trace.samples, facts.ledger
     mine = np.unique(samples.track[ledger.row[ledger.row >= 0]])
     # Where the ledger is about several threads, they are each other's problem.
@@ -205,7 +205,7 @@ def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
 
 
 def _saved_ns(facts: Facts, spot: Spot) -> float:
-    """Return what is won where threads no longer wait: they still have to share the cores."""
+    """Return the time saved if threads no longer wait, as far as there are cores for them."""
     ledger, samples = facts.ledger, facts.trace.samples
     cores = facts.trace.info.parallelism.get("cores", 0.0)
     if not cores or ledger.threads <= cores:

@@ -80,7 +80,7 @@ def flops_per_second(flops: Int64, duration_ns: Int64) -> Float64:
 
 
 def operations(formula: Formula, fragment: str) -> int:
-    """Apply a formula to the JSON fragment of a slice; 0 when it does not hold what is needed."""
+    """Apply a formula to the JSON fragment of a slice; 0 if inputs are missing."""
     try:
         count = formula(Inputs.parse(fragment))
     except ValueError:

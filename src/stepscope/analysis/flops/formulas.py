@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.flops.inputs import Formula
 
-# Each entry returns the formulas of one framework by the operator's name, imported when asked.
+# Each entry imports and returns the formulas of one framework, by the operator's name.
 FORMULAS: Registry[Callable[[], Mapping[str, Formula]]] = Registry()
 
 

@@ -23,7 +23,7 @@ _LONGEST_DIMENSION = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of one call, by position: shapes, types, and scalars as text."""
+    """The inputs of one call by position: shapes, types, and scalars as text."""
 
     dims: list[Any]
     types: list[Any]
@@ -38,7 +38,7 @@ class Inputs:
         return Inputs(*(column if isinstance(column, list) else [] for column in columns))
 
     def shape(self, index: int) -> Shape:
-        """Return the sizes of a tensor; a scalar, or a tensor that was not given, has none."""
+        """Return a tensor's sizes; none for a scalar or a missing tensor."""
         return _shape(_item(self.dims, index))
 
     def shapes(self, index: int) -> list[Shape]:
@@ -62,7 +62,7 @@ class Inputs:
         return values
 
     def has_words(self, index: int) -> bool:
-        """Return whether a list is not empty: torch writes ``[]`` for "as the default"."""
+        """Return whether a list is not empty; torch writes ``[]`` for its default."""
         return bool(self._words(index))
 
     def integer(self, index: int) -> int:
@@ -86,7 +86,7 @@ class Inputs:
         return "complex" in self._type(index)
 
     def are_integers(self, count: int) -> bool:
-        """Return whether the first inputs are all known to be integers or truth values."""
+        """Return whether the first inputs are all known to be integers or booleans."""
         return all(self._is_integer(index) for index in range(min(count, len(self.dims))))
 
     def _is_integer(self, index: int) -> bool:

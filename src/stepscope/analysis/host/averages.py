@@ -64,12 +64,9 @@ class Averages(Table):
     overload_name: Labels[str] | None = None
     stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
 
-    def __len__(self) -> int:
-        return len(self.key)
-
     @property
     def total_self_cpu_ns(self) -> int:
-        """Return the time on the host, no moment of one thread counted twice."""
+        """Return the time on the host; moments of nested calls count once."""
         return int(self.self_cpu_ns.sum())
 
     @property
@@ -79,7 +76,7 @@ class Averages(Table):
 
     @property
     def flops_per_second(self) -> Float64:
-        """Return the FLOP/s of the calls: in device time where there is any, else in host time."""
+        """Return the FLOP/s of the calls, in device time if there is any, else in host time."""
         ns = np.where(self.device_ns > 0, self.device_ns, self.cpu_ns)
         flops = np.zeros(len(self), np.int64) if self.flops is None else self.flops
         rate: Float64 = flops * 1e9 / np.maximum(ns, 1)
@@ -123,7 +120,7 @@ def averages(
     by_overload: bool = False,
     stack_frames: int = 0,
 ) -> Averages:
-    """Sum events by name, kind of device, and whether they are user ranges.
+    """Sum events by name, device type, and whether they are user ranges.
 
     Of a Trace, all events count, and what memory they allocated and freed if that was recorded.
     """
@@ -134,7 +131,7 @@ def averages(
 
 
 def grouped(events: Averages) -> Averages:
-    """Sum single events into groups; by shapes, overloads and stacks too where they are given."""
+    """Sum single events into groups; by shapes, overloads and stacks, too, if given."""
     group = events.key.codes.astype(np.intp)
     group *= 4
     group += events.is_annotation.astype(np.uint8) + 2 * events.is_device.astype(np.uint8)
@@ -220,7 +217,7 @@ def single_events(
 
 
 def added(one: Averages, other: Averages) -> Averages:
-    """Return rows with the sums of two tables of as many rows; all else is the first's."""
+    """Return rows with the sums of two tables; other columns are the first's."""
 
     def total(name: str) -> Any:
         mine, theirs = getattr(one, name), getattr(other, name)
@@ -276,7 +273,7 @@ def _on_host(tree: CallTree, ns: Int64) -> Int64:
 
 
 def _refined(group: NDArray[np.intp], by: Labels[Any]) -> tuple[NDArray[np.intp], int]:
-    """Split groups by one more column, and number them densely again."""
+    """Split groups by one more column and renumber them densely."""
     distinct, refined = np.unique(group * len(by.texts) + by.codes, return_inverse=True)
     return refined, len(distinct)
 

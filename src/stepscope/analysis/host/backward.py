@@ -22,7 +22,7 @@ from stepscope.trace.names import ENGINE_CALL
 
 @shared
 def backward_functions(trace: Trace) -> Bool:
-    """Return which slices are backward functions.
+    """Return a mask of the slices that are backward functions.
 
     Our recordings flag them. In other traces it is the slice ``X`` inside the engine's slice for X.
     """
@@ -43,7 +43,7 @@ def backward_functions(trace: Trace) -> Bool:
 
 
 def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
-    """Return the operator that each backward function belongs to, NO_SLICE where it is not known.
+    """Return the operator that each backward function belongs to, NO_SLICE if unknown.
 
     ``outside`` tells which slices are in no backward function. Operators share their thread's next
     number until one of them makes a node of the graph with it: of those with the number of a
@@ -79,13 +79,13 @@ def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
 
 
 def _processes(trace: Trace) -> Int64:
-    """Return a number for the process of each track; threads count from 1 in every one."""
+    """Return a number for each track's process, since threads count from 1 in each."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(t.pid, len(numbers)) for t in trace.tracks], np.int64)
 
 
 def _threads(trace: Trace, process: Int64, forward: Int64, backward: Int64) -> Int64:
-    """Return torch's number of the thread of each track, NO_THREAD where it is not known.
+    """Return torch's number of each track's thread, NO_THREAD if unknown.
 
     Chrome JSON does not tell it. There, a forward thread is the track on which most of the
     numbers occur that its backward functions name.
@@ -107,7 +107,7 @@ def _threads(trace: Trace, process: Int64, forward: Int64, backward: Int64) -> I
 
 @shared
 def in_graph(trace: Trace) -> Bool:
-    """Tell which slices are, or hold, operators whose gradient was computed, or compute one."""
+    """Return a mask of the slices that are or contain operators with a gradient, or compute one."""
     backward = backward_functions(trace)
     inside = nearest(trace.slices.parent, backward) != NO_PARENT
     forward = forward_operators(trace, np.flatnonzero(backward), ~inside)
@@ -124,7 +124,7 @@ def in_graph(trace: Trace) -> Bool:
 
 
 def forward_backward(trace: Trace) -> tuple[Int64, Int64]:
-    """Return the rows of forward operators and of the backward functions that belong to them."""
+    """Return the forward operators and the backward functions that belong to them."""
     functions = backward_functions(trace)
     backward = np.flatnonzero(functions)
     if not len(backward):

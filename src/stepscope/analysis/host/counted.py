@@ -30,7 +30,7 @@ _INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and 
 def counted_columns(
     events: Averages, tree: CallTree, within: Intervals | None = None
 ) -> Iterator[tuple[str, Int64]]:
-    """Yield the columns of single events whose totals may be added: nested calls count once.
+    """Yield the columns of single events that may be added up: nested calls count once.
 
     Of a call inside another of its group, ``cpu_ns``, ``device_ns`` and the bytes are 0; where two
     overlap, as those of asyncio tasks do, the moments that both have are the first one's.
@@ -63,13 +63,15 @@ def own_within(
     """Return how much of the own time of nested calls lies in some intervals."""
     covered_ns = within.covered(start_ns, end_ns)
     rest_ns = covered_ns - _native.summed_at(parent, covered_ns, len(parent))
-    # What ends on another thread has no own time; children that overlap leave none, either.
+    # Calls that end on another thread, or whose children overlap, have no own time.
     own: Int64 = np.clip(rest_ns, 0, np.maximum(own_ns, 0))
     return own
 
 
 def _key(events: Averages, tree: CallTree) -> Int64:
-    key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
+    key = tree.of(tree.trace.slices.track).astype(
+        np.int64
+    )  # changed in place, since it may be large
     key *= 4
     key += events.is_annotation
     key += events.is_device.astype(np.uint8) * np.uint8(2)
@@ -88,7 +90,7 @@ def _ends(tree: CallTree) -> Int64:
 
 @shared
 def uncovered(events: Averages, tree: CallTree) -> tuple[Int64, Bool]:
-    """Return where each call's part that no earlier one of its key covers begins, and who has one.
+    """Return where the part of each call begins that no earlier call of its key covers.
 
     Calls stand in the order of their starts, the longer first: the inner ones come later.
     """
@@ -98,13 +100,15 @@ def uncovered(events: Averages, tree: CallTree) -> tuple[Int64, Bool]:
 
 
 class CallCells:
-    """The calls of some time, a cell for each thread and group, as ``grouped`` tells them apart."""
+    """Calls within a time, summed in a cell for each thread and group."""
 
     def __init__(self, events: Averages, tree: CallTree, within: Intervals | None) -> None:
-        """Sum single events that lie in some time, wholly or in part; None: all the time."""
+        """Sum the events that lie at least partly in ``within``; None for all."""
         self._each = events
-        uncovered(events, tree)  # is known from here on, and needs room while there is some
-        key = events.key.codes.astype(np.int64)  # and then in place: it may be large
+        uncovered(
+            events, tree
+        )  # computed first, while memory is still free; later calls use the cached result
+        key = events.key.codes.astype(np.int64)  # changed in place, since it may be large
         key *= 4
         key += events.is_annotation
         key += events.is_device.astype(np.uint8) * np.uint8(2)
@@ -115,7 +119,7 @@ class CallCells:
             key[~_in_time(tree, within)] = -1
         keys, cell = distinct(key)
         del key
-        if len(keys) and keys[0] < 0:  # those outside have no cell
+        if len(keys) and keys[0] < 0:  # rows outside have no cell
             keys = keys[1:]
             cell -= 1
         self._group, self._track = np.divmod(keys, max(len(tree.trace.tracks), 1))
@@ -126,7 +130,7 @@ class CallCells:
         }
 
     def grouped(self, tracks: tuple[int, ...] | None) -> tuple[Averages, Int64]:
-        """Return the groups of some threads, and how long all calls of each took together.
+        """Return the groups of some threads, and the total time of each group's calls.
 
         They stand in the order in which they were first seen; None: the groups of all threads.
         ``cpu_ns`` counts a moment once, the calls' time each call as it is.
@@ -170,7 +174,7 @@ def _summed(cell: Int64, column: Int64, cells: int) -> Int64:
 
 def _first_rows(cell: Int64, cells: int) -> Int64:
     first = np.empty(cells + 1, np.int64)  # the last for those without a cell
-    first[cell[::-1]] = np.arange(len(cell) - 1, -1, -1)  # what is written last stays
+    first[cell[::-1]] = np.arange(len(cell) - 1, -1, -1)  # the last write wins
     return first[:-1]
 
 

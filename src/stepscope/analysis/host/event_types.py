@@ -66,7 +66,7 @@ def event_types(trace: Trace) -> UInt8:
 
 
 def _is_torchs(trace: Trace, word: str, rows: Bool) -> bool:
-    """Tell whether a word is Kineto's: it wrote "Operator" once, also for those within others."""
+    """Tell whether a word is Kineto's, which once wrote "Operator" also for nested operators."""
     if word != TracerEventType.Operator.name:
         return False
     prefixes = landmarks().operator_prefixes
@@ -79,7 +79,7 @@ def _starts_with(prefix: str, name: str) -> bool:
 
 
 def _within_operator(trace: Trace) -> Bool:
-    """Tell which slices have an operator around them, at any distance."""
+    """Return a mask of the slices inside an operator, at any depth."""
     slices = trace.slices
     return inside(slices.parent, slices.kind == SliceKind.OPERATOR)
 

@@ -40,7 +40,7 @@ def flame_graph(
     steps: Intervals | None = None,
     most_nodes: int = MOST_NODES,
 ) -> FlameGraph:
-    """Merge the calls of ``tree`` by what encloses them, or by their stacks where given.
+    """Merge the calls of ``tree`` by their callers, or by their stacks if given.
 
     ``events`` has the tree's events one by one. The metrics are those that the trace knows, of
     cpu_ns, device_ns, cpu_bytes and device_bytes; the last two are all that was allocated. Of what
@@ -55,7 +55,7 @@ def flame_graph(
 def _times(
     tree: CallTree, events: Averages, node: Int64, steps: Intervals | None
 ) -> Iterator[Amounts]:
-    """Yield what every event adds itself; device time counts for the work, not the launcher."""
+    """Yield each event's own amounts; device time counts for the work, not its launch."""
     slices = tree.trace.slices
     track = tree.of(slices.track).copy()
     waiting = waiting_texts(events.key.texts)[events.key.codes]
@@ -104,7 +104,7 @@ def _allocated(
 
 
 def without_address(text: str) -> str:
-    """Return a frame without the address of its object: the next one's is another, its code not.
+    """Return a frame without an object's address, which differs between objects of the same code.
 
     torch.profiler writes ``<built-in method add of Tensor object at 0x7f3c>``.
     """
@@ -112,7 +112,7 @@ def without_address(text: str) -> str:
 
 
 class _Nodes:
-    """Nodes as they are found; several may still stand for one path."""
+    """Nodes under construction; several may still stand for one path."""
 
     def __init__(self, tree: CallTree, events: Averages, stacks: KnownStacks | None) -> None:
         self._tree, self._stacks = tree, stacks
@@ -167,7 +167,7 @@ class _Nodes:
         )
 
     def _places(self) -> tuple[Bool, Int64]:
-        """Return which events stand below the one around them, and where all others do."""
+        """Return a mask of the events below their caller's node, and the nodes of the others."""
         tree = self._tree
         inside: Bool = tree.parent != NO_PARENT
         if self._stacks is None:
@@ -206,7 +206,7 @@ class _Nodes:
         return len(self) - 1
 
     def _add(self, events: Int64, around: Int32, base: Int64, code: Int64) -> Int64:
-        """Add a node for each distinct path, and return that of every one of the events.
+        """Add a node for each distinct path, and return the node of every event.
 
         An event stands below that of the one around it, without one below its base.
         """

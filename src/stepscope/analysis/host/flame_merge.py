@@ -24,7 +24,7 @@ NATIVE = 255  # the kind of a frame of native code; all other kinds are SliceKin
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes in which several may stand for one path; row 0 is the root, and its own parent."""
+    """Nodes of which several may stand for one path; row 0 is the root and its own parent."""
 
     parent: Int64
     code: Int64  # index of ``texts``
@@ -34,25 +34,25 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What some events hold themselves of one metric."""
+    """The own amounts of some events in one metric."""
 
     metric: str
     node: Int64
     track: NDArray[np.integer[Any]]
     waiting: Bool
     amount: Int64
-    in_steps: Int64 | None  # how much of the amount is in the steps; None: there are none
+    in_steps: Int64 | None  # the part of the amount in the steps; None without steps
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What nodes hold themselves, one row per node, thread, and whether the thread waited."""
+    """The own amounts of nodes, one row per node, thread, and whether the thread waited."""
 
     node: Int64
     track: NDArray[np.integer[Any]]
     waiting: Bool
     amounts: Mapping[str, Int64]  # by metric
-    in_steps: Mapping[str, Int64]  # by metric, how much of the amount; empty without steps
+    in_steps: Mapping[str, Int64]  # the part of each amount in the steps; empty without steps
 
     def __len__(self) -> int:
         return len(self.node)
@@ -62,20 +62,20 @@ class Cells:
 class FlameGraph:
     """A tree of merged calls: row 0 is the root, callers come before callees."""
 
-    parent: Int64  # row of the caller, 0 for the root itself
+    parent: Int64  # row of the caller; the root's is 0
     text: Int64  # index of ``texts``
     texts: Sequence[str]
     kind: UInt8  # SliceKind or NATIVE; PYTHON for frames, OTHER for what stands for several
-    own: Mapping[str, Int64]  # by metric: what a node holds itself, without its callees
+    own: Mapping[str, Int64]  # each metric's own amount in the node, without its callees
     merged: int  # how many of the smallest nodes became part of an OTHERS
-    cells: Cells  # the same, by thread and running told from waiting
+    cells: Cells  # the same by thread, and whether it ran or waited
 
     def __len__(self) -> int:
         return len(self.parent)
 
 
 def merged(nodes: Nodes, held_amounts: Sequence[Amounts], most_nodes: int) -> FlameGraph:
-    """Make one node of all that stand for one path, and merge the smallest where there are many."""
+    """Join nodes that stand for one path, and merge the smallest if there are many."""
     place, tree = _canonical(nodes)
     cells = _cells([_moved(amounts, place) for amounts in held_amounts])
     target, tree, gone = _without_smallest(tree, _own(cells, len(tree.parent)), most_nodes)
@@ -116,7 +116,7 @@ def _moved(amounts: Amounts, place: Int64) -> Amounts:
 
 
 def _cells(amounts: Sequence[Amounts]) -> Cells:
-    """Add up what one thread holds in one node, running or waiting."""
+    """Sum the amounts of each thread in each node, running or waiting."""
     tracks = max(int(amount.track.max(initial=0)) for amount in amounts) + 1
     # In place: of a big trace, each column is large.
     key = np.concatenate([amount.node for amount in amounts])
@@ -154,7 +154,7 @@ def _summed(node: Int64, amount: Int64, nodes: int) -> Int64:
 
 
 def _canonical(nodes: Nodes) -> tuple[Int64, Nodes]:
-    """Make one node of all that stand for one path, numbered by depth; tell where each went."""
+    """Join nodes that stand for one path, numbered by depth; also return each node's new number."""
     parent, code, kind = nodes.parent, nodes.code, nodes.kind
     place = np.zeros(len(parent), np.int64)
     parents, codes, kinds = [np.zeros(1, np.int64)], [code[:1]], [kind[:1] * np.uint8(0)]
@@ -172,7 +172,7 @@ def _canonical(nodes: Nodes) -> tuple[Int64, Nodes]:
 
 
 def _depths(parent: Int64) -> Int32:
-    """Return how far each node is from the root, which is its own parent."""
+    """Return how far each node is from the root."""
     depth = np.zeros(len(parent), np.int32)
     above, rows = parent, np.arange(len(parent))
     rows = rows[rows != ROOT]
@@ -193,7 +193,7 @@ def _totals(parent: Int64, own: Int64) -> Int64:
 def _without_smallest(
     tree: Nodes, own: Mapping[str, Int64], most_nodes: int
 ) -> tuple[Int64, Nodes, int | None]:
-    """Drop nodes that hold nothing, and make one of the smallest below each where there are many.
+    """Drop empty nodes, and merge the smallest below each if there are many.
 
     A node's largest share of any metric decides. It is never above its caller's, so that whoever
     stays has all its callers. Returns where each node went, and how many were merged; None: all
@@ -204,7 +204,7 @@ def _without_smallest(
         total = _totals(tree.parent, column)
         np.maximum(share, total / max(int(total[ROOT]), 1), out=share)
     share[ROOT] = 2.0
-    order = np.argsort(-share, kind="stable")  # a caller before its callees of the same share
+    order = np.argsort(-share, kind="stable")  # callers before callees with the same share
     full = order[: np.count_nonzero(share)]
     if len(full) == len(tree.parent) <= most_nodes:
         return np.arange(len(tree.parent)), tree, None
@@ -215,7 +215,7 @@ def _without_smallest(
 
 
 def _gathered(tree: Nodes, own: Mapping[str, Int64], kept_nodes: Int64) -> tuple[Int64, Nodes]:
-    """Keep some nodes, and what the others hold in an OTHERS below the nearest that stays."""
+    """Keep some nodes; move what the others hold to an OTHERS below the nearest kept one."""
     count = len(tree.parent)
     place = np.full(count, -1, np.int64)
     place[kept_nodes] = np.arange(len(kept_nodes))
@@ -229,7 +229,7 @@ def _gathered(tree: Nodes, own: Mapping[str, Int64], kept_nodes: Int64) -> tuple
     above, which = np.unique(place[near[gone]], return_inverse=True)
     target = place.copy()
     target[gone] = len(kept_nodes) + which
-    target[target < 0] = ROOT  # of those that hold nothing
+    target[target < 0] = ROOT  # empty nodes
     others = len(tree.texts)
     return target, Nodes(
         parent=np.concatenate([place[tree.parent[kept_nodes]], above]),

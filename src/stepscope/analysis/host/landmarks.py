@@ -27,12 +27,14 @@ class Landmarks:
     """
 
     packages: Names = NONE  # whose Python code is the model's and the loop's machinery
-    with_operators: Names = NONE  # those of them that compute in operators, not in native calls
-    operator_prefixes: tuple[str, ...] = ()  # how the names of its operators begin
+    with_operators: Names = NONE  # calls that compute in operators rather than in native code
+    operator_prefixes: tuple[str, ...] = ()  # prefixes of its operators' names
     operator_suffixes: tuple[str, ...] = ()  # or end
-    fused_kernels: tuple[str, ...] = ()  # how names begin of kernels that it writes: not products
+    fused_kernels: tuple[
+        str, ...
+    ] = ()  # prefixes of names of kernels that it generates, which are no products
 
-    machinery: Files = ()  # what a training step runs in any case
+    machinery: Files = ()  # work that every training step has
     layers: Files = ()
     module_calls: Functions = ()  # the frame that stands for a call of a module
     module_leads: Functions = ()  # frames that only lead there
@@ -56,23 +58,23 @@ class Landmarks:
     reads_unseen: Names = NONE  # the packages whose operators do not tell of each read
     copies: Names = NONE  # operators that copy, or change type, device or layout
     joins: Names = NONE  # operators that join tensors
-    allocations: tuple[str, ...] = ()  # how the names of operators begin that only get memory
+    allocations: tuple[str, ...] = ()  # prefixes of operators that only allocate memory
     fills: Names = NONE  # operators that fill with zeros
     sized_by_values: Names = NONE  # operators whose result has a size that depends on values
     waits: Names = NONE  # operators that wait for the device, whatever calls them
-    graph_nodes: tuple[str, ...] = ()  # how names end of ranges that make a node of the graph
+    graph_nodes: tuple[str, ...] = ()  # suffixes of names of ranges that create a node of the graph
 
     hidden: Names = NONE  # what its profiler records and never shows
-    unseen_frames: Pairs = ()  # that its profiler leaves out: parts of a file and of a function
+    unseen_frames: Pairs = ()  # frames that its profiler omits: parts of a file and of a function
     generated: Pairs = ()  # patterns of files that it writes and runs, and the package that does
 
 
-# Each entry returns those of one framework, imported when asked.
+# Each entry imports and returns the landmarks of one framework.
 LANDMARKS: Registry[Callable[[], Landmarks]] = Registry()
 
 
 def landmarks() -> Landmarks:
-    """Return what all frameworks have registered, as one."""
+    """Return the landmarks of all frameworks as one."""
     return _joined(tuple(LANDMARKS))
 
 

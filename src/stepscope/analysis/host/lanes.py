@@ -7,7 +7,7 @@ from stepscope.trace.model import Int32, Trace
 
 
 def lanes(trace: Trace) -> Int32:
-    """Return the line of each slice within its track: its depth, or a lower one that is free.
+    """Return each slice's line within its track: its depth, or a free line below.
 
     Nested slices are at their depth. Where slices overlap without nesting (streams that share a
     track, asynchronous ranges), each takes the first free line below its parent, so none is hidden.

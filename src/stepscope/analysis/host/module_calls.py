@@ -30,8 +30,8 @@ class ModuleCalls:
     trace: Trace
     rows: Int64  # the slices that are module calls, ascending
     parent: Int64  # the call around each, an index of ``rows``; -1 for the call of a whole model
-    owner: Int64  # a value for each slice: the call it belongs to, an index of ``rows``, or -1
-    is_backward: Bool  # a value for each slice: whether it ran in the backward pass
+    owner: Int64  # for each slice the call it belongs to, an index of ``rows``, or -1
+    is_backward: Bool  # for each slice whether it ran in the backward pass
     are_frames: bool  # they are Python frames of a foreign trace, which know no qualified names
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class ModuleCalls:
 
 
 def module_of_slices(trace: Trace) -> Int64:
-    """Return for every slice the row of the module call it belongs to, NO_SLICE without.
+    """Return for every slice the module call it belongs to, NO_SLICE if none.
 
     A module call belongs to itself; everything else to the nearest call around it. A function of
     the backward pass, and what runs in it, belongs to the call of the operator that it is the
@@ -71,7 +71,7 @@ def module_calls(trace: Trace) -> ModuleCalls:
 
 
 def forward_rows(trace: Trace) -> Int64:
-    """Return for every slice of the backward pass the row of its forward operator, or NO_SLICE."""
+    """Return the forward operator of every slice in the backward pass, or NO_SLICE."""
     slices = trace.slices
     has_forward = slices.forward_thread > 0  # torch's thread ids start at 1
     outside = ~(has_forward | (slices.flags & SliceFlags.BACKWARD != 0))
@@ -90,7 +90,7 @@ def _module_frames(trace: Trace) -> Int64:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A value for each group, and a last one for what belongs to no module."""
+    """A value for each group, and a last one for slices outside modules."""
 
     own: Int64  # without the modules that were called in it
     total: Int64  # with them
@@ -98,7 +98,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class ModuleGroups:
-    """The rows of a table of modules, in the order of their first calls."""
+    """The rows of a table of modules in the order of their first calls."""
 
     module_calls: ModuleCalls
     places: Sequence[_Place]
@@ -108,7 +108,7 @@ class ModuleGroups:
 
     @staticmethod
     def of(calls: ModuleCalls, depth: int | None) -> ModuleGroups:
-        """Give each module a group; those below ``depth`` share that of their ancestor there."""
+        """Give each module a group; modules below ``depth`` share their ancestor's."""
         places, place_of_call = (_frame_places if calls.are_frames else _named_places)(calls)
         group_of: dict[_Place, int] = {}
         groups = [
@@ -133,7 +133,7 @@ class ModuleGroups:
 
     @property
     def name(self) -> list[str]:
-        """Return the qualified name of each group's module; a model's is its class."""
+        """Return the qualified name of each group's module, the class for a model."""
         return [".".join(path) or model for model, path in self.places]
 
     @property
@@ -148,13 +148,13 @@ class ModuleGroups:
 
     @property
     def calls(self) -> Int64:
-        """Return how often each module was called; one that never was: how often any in it."""
+        """Return each module's calls; if it was never called, those of the modules inside it."""
         itself = self._count(self.is_itself)
         return np.where(itself > 0, itself, self._count(self.is_outer))
 
     @property
     def parameters(self) -> Int64:
-        """Return the parameters in each module, counted in all that is below it."""
+        """Return the parameters of each module, including those of its children."""
         of_call = self._argument(PARAMETERS)
         latest = self._latest()
         latest_parameters = np.append(of_call, 0)[latest]
@@ -168,15 +168,15 @@ class ModuleGroups:
 
     @property
     def own_parameters(self) -> Int64:
-        """Return the parameters that each module holds itself."""
+        """Return the parameters of each module itself."""
         parameters = np.append(self._argument(OWN_PARAMETERS), 0)[self._latest()]
         return np.append(parameters, 0)
 
     def sums(self, of_slice: Int64) -> Sums:
-        """Sum a column of the slices, each value for the module that the slice belongs to."""
+        """Sum a column of the slices by the modules that the slices belong to."""
         calls = self.module_calls
         of_call = summed(calls.owner, of_slice, len(calls))
-        without = of_slice.sum(keepdims=True) - of_call.sum()  # of no module: the last
+        without = of_slice.sum(keepdims=True) - of_call.sum()  # the last row belongs to no module
         group = np.append(self.of_call, len(self))
         own = summed(group, np.append(of_call, without), len(self) + 1)
         within = np.append(with_children(calls.parent.astype(np.int32), of_call), without)
@@ -187,7 +187,7 @@ class ModuleGroups:
         return np.bincount(self.of_call[calls], minlength=len(self) + 1).astype(np.int64)
 
     def _latest(self) -> Int64:
-        """Return the latest call of each group's own module, -1 if there was none."""
+        """Return the latest call of each group's module, -1 if none."""
         latest = np.full(len(self), -1, np.int64)
         itself = np.flatnonzero(self.is_itself)
         latest[self.of_call[itself]] = itself
@@ -209,7 +209,7 @@ class ModuleGroups:
 
 
 def _named_places(calls: ModuleCalls) -> tuple[list[_Place], Int64]:
-    """Return the distinct places in the order of first calls, and the place of each call."""
+    """Return the distinct places in the order of first calls, and each call's place."""
     strings = calls.trace.strings
     name = calls.trace.slices.name[calls.rows].astype(np.int64)
     model = name[_outermost(calls.parent)]
@@ -226,7 +226,7 @@ def _named_places(calls: ModuleCalls) -> tuple[list[_Place], Int64]:
 
 
 def _frame_places(calls: ModuleCalls) -> tuple[list[_Place], Int64]:
-    """Return the same for frames, which know only their own names: by the path of calls."""
+    """Return the same for frames, which know only their own names, by the path of calls."""
     strings = calls.trace.strings
     names = calls.trace.slices.name[calls.rows].tolist()
     place_numbers: dict[tuple[int, int], int] = {}
@@ -248,7 +248,7 @@ def _frame_name(text: str) -> str:
 
 
 def _outermost(parent: Int64) -> Int64:
-    """Return for every call the one around all others that it is in."""
+    """Return the outermost call around every call."""
     top = np.where(parent < 0, np.arange(len(parent)), parent)
     while (top[top] != top).any():
         top = top[top]

@@ -35,12 +35,14 @@ class ModuleTable(Table):
     and ``self_*`` add up to the whole trace.
     """
 
-    model: tuple[str, ...]  # the class of the outermost module that was called; "" without
+    model: tuple[str, ...]  # the class of the outermost module that was called, "" if none
     name: tuple[str, ...]  # the qualified name in it; the model itself by its class
-    class_name: tuple[str, ...]  # "" for one that was never called itself, such as a ModuleList
+    class_name: tuple[
+        str, ...
+    ]  # "" for modules that were never called themselves, such as a ModuleList
     depth: Int64  # 0 for a model, 1 for its direct children
     calls: Int64
-    operators: Int64  # how many ran in it, not in the modules called in it
+    operators: Int64  # operators in the module, not in the modules that it calls
     forward_ns: Int64
     backward_ns: Int64
     self_forward_ns: Int64
@@ -55,9 +57,6 @@ class ModuleTable(Table):
     self_flops: Int64
     parameters: Int64  # its own and those of all modules below; 0 when the trace does not say
     own_parameters: Int64
-
-    def __len__(self) -> int:
-        return len(self.name)
 
     @property
     def total_ns(self) -> Int64:

@@ -20,13 +20,13 @@ _KEYS = ((INPUT_DIMS, INPUT_TYPES), (SAMPLED_DIMS, SAMPLED_TYPES))
 
 @dataclass(frozen=True, slots=True)
 class OperatorInputs:
-    """One row per operator whose inputs are known and have a tensor, in the order of slices."""
+    """One row per operator with known inputs, in the order of slices."""
 
     rows: Int64  # of the slices
     elements: Int64  # of the largest tensor
     types: tuple[str, ...]  # of tensors, as the framework spells them
     type: Int64  # of the first tensor with several elements, else of the first; index of ``types``
-    is_sample: bool  # they are a few, drawn by lot; else all
+    is_sample: bool  # whether they are a random sample
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -63,7 +63,7 @@ def _none() -> OperatorInputs:
 
 
 def _tensors_in(fragment: str) -> tuple[list[tuple[int, str]], bool] | None:
-    """Return size and type of each tensor of a call, and whether it was drawn; None without."""
+    """Return size and type of each input tensor, and whether it was drawn; None if unknown."""
     for number, (dims_key, types_key) in enumerate(_KEYS):
         if f'"{dims_key}"' in fragment:
             pairs = pairs_of(fragment)

@@ -47,7 +47,7 @@ def place_of(frame: str) -> Place | None:
 
 
 def is_own_file(path: str) -> bool:
-    """Tell by its name whether a file is the user's, not Python's, torch's or a library's.
+    """Tell by its path whether a file is the user's, not Python's, torch's or a library's.
 
     Recorders leave out the folder that a module was imported from, so a library's file begins
     with the library's name.
@@ -65,7 +65,7 @@ def is_own_file(path: str) -> bool:
 def own_lines(
     table: Stacks, strings: Strings, is_own: IsOwn, read: ReadsPlace = place_of
 ) -> tuple[list[Place], Int64]:
-    """Return the user's lines in order, and for each stack that of its innermost frame."""
+    """Return the user's lines in order, and each stack's innermost one."""
     place_of_line: dict[tuple[str, int], Place] = {}
     own_file: dict[str, bool] = {}
     for frame in distinct_ids(table.frame).tolist():
@@ -83,7 +83,7 @@ def own_lines(
 def known_lines(
     table: Stacks, strings: Strings, places: list[Place], read: ReadsPlace = place_of
 ) -> Int64:
-    """Return for each stack the row of its innermost frame's line, NO_LINE where it has none."""
+    """Return the line of each stack's innermost frame, NO_LINE if it has none."""
     row_of = {(place.file, place.line): row for row, place in enumerate(places)}
     line_of_string = np.full(len(strings) + 1, NO_LINE, np.int64)
     for frame in distinct_ids(table.frame).tolist():
@@ -96,7 +96,7 @@ def known_lines(
 
 
 def innermost_lines(table: Stacks, line: Int64) -> Int64:
-    """Return for each stack the line of its innermost frame that has one."""
+    """Return the innermost known line of each stack."""
     line = line.copy()
     at = np.arange(len(table))
     climbing = np.flatnonzero((line == NO_LINE) & (at > 0))
@@ -109,7 +109,7 @@ def innermost_lines(table: Stacks, line: Int64) -> Int64:
 
 
 def totals_by_line(stacks: KnownStacks, line: Int64, lines: int, values: Int64) -> Int64:
-    """Sum a value of slices for every line on their stacks, once for a line that is on it twice."""
+    """Sum a slice's value for every line on its stack, once per line."""
     table = stacks.table
     parent = table.parent.astype(np.int64)
     of_stack = summed(stacks.rows, values, len(table))
@@ -132,7 +132,7 @@ def totals_by_line(stacks: KnownStacks, line: Int64, lines: int, values: Int64) 
 
 
 def generator_of(file: str) -> str:
-    """Return the package that wrote a file to run it, as torch.compile does; empty for others."""
+    """Return the package that generated a file, as torch.compile does; empty for others."""
     path = file.replace("\\", "/")
     generators = landmarks().generated
     return next((package for pattern, package in generators if re.search(pattern, path)), "")
@@ -146,7 +146,7 @@ class OwnCode:
         self._library_of: dict[str, str] = {}
 
     def library(self, file: str) -> str:
-        """Return the library that a file belongs to, OWN for the program's own."""
+        """Return the library that a file belongs to, OWN for the program."""
         if file not in self._library_of:
             self._library_of[file] = self._find(file)
         return self._library_of[file]

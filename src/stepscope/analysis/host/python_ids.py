@@ -17,7 +17,7 @@ _MODULE_CALL = re.compile(r"nn\.Module: .*_(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class PythonIds:
-    """The numbers of all slices: of Python calls from 1 on, of all others 0."""
+    """The numbers of all slices: Python calls count from 1, others are 0."""
 
     numbers: Int64
     callers: Int64  # the nearest Python call around a Python call, 0 without one
@@ -33,7 +33,7 @@ class PythonIds:
 
 @shared
 def python_ids(trace: Trace) -> PythonIds:
-    """Number the Python calls of a trace in the order of their starts."""
+    """Number the Python calls of a trace in order of their starts."""
     slices = trace.slices
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     number = np.zeros(len(slices), np.int64)
@@ -45,6 +45,6 @@ def python_ids(trace: Trace) -> PythonIds:
 
 
 def module_number(name: str) -> int:
-    """Return 2 for ``nn.Module: Linear_2``, the third of its class; NO_NUMBER for other names."""
+    """Return 2 for ``nn.Module: Linear_2``, the third of its class; NO_NUMBER for others."""
     match = _MODULE_CALL.fullmatch(name)
     return int(match[1]) if match else NO_NUMBER

@@ -32,7 +32,7 @@ NO_PYTHON = "(no Python)"
 
 
 def sampled_flame_graph(trace: Trace, *, steps: Intervals | None = None) -> FlameGraph:
-    """Merge the samples of a trace by their stacks, and its device work by who launched it.
+    """Merge the samples of a trace by their stacks, and its device work by its launches.
 
     The metrics are cpu_ns, the time that samples stand for, and device_ns where there is any.
     """
@@ -57,7 +57,7 @@ def _sampled(paths: _Paths, steps: Intervals | None, helper: int) -> Amounts:
 
 
 def _launched(paths: _Paths, steps: Intervals | None) -> Iterator[Amounts]:
-    """Yield the time of device work, which counts for the thread that launched it."""
+    """Yield the time of device work, on the thread that launched it."""
     trace = paths.trace
     slices = trace.slices
     is_work = np.isin(slices.kind, (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET))
@@ -83,7 +83,7 @@ def _launched(paths: _Paths, steps: Intervals | None) -> Iterator[Amounts]:
 
 
 def _stacks_at(paths: _Paths, rows: Int64) -> UInt32:
-    """Return the stack that was sampled when each slice started, on its thread.
+    """Return the stack that was sampled on a slice's thread when the slice started.
 
     A function of the backward pass runs on a thread without Python: it has the stack of its
     forward operator.
@@ -101,7 +101,7 @@ def _sampled_at(paths: _Paths, rows: Int64) -> UInt32:
 
 
 class _Paths:
-    """Nodes by their callers and texts, made as they are asked for."""
+    """Nodes by caller and text, created on request."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -165,7 +165,7 @@ class _Paths:
         )
 
     def _frames(self, stack: int, path: int) -> int:
-        """Return the node of a stack whose modules are those of a path."""
+        """Return the node of a stack inside the modules of a path."""
         strings, marks = self.trace.strings, landmarks()
         modules = list(self._modules.names(path))
         node = ROOT
@@ -193,7 +193,7 @@ class _Chains:
     def __init__(
         self, trace: Trace, kinds: tuple[SliceKind, ...], ends: tuple[SliceKind, ...]
     ) -> None:
-        """Follow ``kinds``; a slice of one of the kinds ``ends`` begins anew."""
+        """Follow ``kinds``; a slice of the kinds in ``ends`` starts a new chain."""
         slices = trace.slices
         self._strings = trace.strings
         wanted, begins = np.isin(slices.kind, kinds), np.isin(slices.kind, ends)

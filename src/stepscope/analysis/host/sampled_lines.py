@@ -50,14 +50,14 @@ class LineParts:
 
 @dataclass(frozen=True, slots=True)
 class SampledLines:
-    """One row per line of the user's on any sampled stack, ordered by file and line."""
+    """One row per line of the user's on a sampled stack, ordered by file and line."""
 
     place: tuple[Place, ...]
     self_ns: Int64  # of the samples whose innermost line of the user's it is
-    total_ns: Int64  # of those that have the line anywhere on their stack
+    total_ns: Int64  # of samples with the line anywhere on their stack
     self_by: Mapping[Doing, Int64]  # the self time by what the thread was doing; adds up to it
     parts: LineParts
-    of_sample: Int64  # a value for each sample: the row here of its innermost line, NO_LINE without
+    of_sample: Int64  # for each sample the row of its innermost line in this table, NO_LINE if none
     elsewhere_ns: int  # the time of samples that have no line of the user's
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class SampledLines:
 def sampled_lines(
     trace: Trace, is_own: IsOwn = is_own_file, within: Intervals | None = None
 ) -> SampledLines | None:
-    """Return what the user's lines cost; None where no sample has one.
+    """Return what the user's lines cost; None if no sample has one.
 
     ``within`` counts only the time in some intervals, such as the steady steps: rows stay the same.
     """
@@ -118,7 +118,7 @@ def _parts(
 
 @shared
 def sample_weights(trace: Trace, within: Intervals | None = None) -> Int64:
-    """Return the time that each sample stands for, 0 of threads that only wait.
+    """Return the time that each sample stands for, 0 for threads that only wait.
 
     Of a sample that is in some intervals in part, ``within`` counts that part.
     """

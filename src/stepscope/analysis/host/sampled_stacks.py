@@ -24,19 +24,19 @@ _NATIVE_CALL = "<native call "
 class SampledStack:
     """One stack of Python frames; all tuples begin with the outermost."""
 
-    frames: tuple[Place, ...]  # all that are in a file
+    frames: tuple[Place, ...]  # all calls in one file
     own: tuple[Place, ...]  # those of the program itself
     beyond: tuple[Place, ...]  # of libraries, called by the innermost own frame, or all
-    callee: str  # the function written in C that runs, as the program calls it; "" without
+    callee: str  # the native function that runs, as the program calls it; "" if none
     library: str  # of the innermost frame that is not Python's own library; OWN is the program
 
     @property
     def line(self) -> Place | None:
-        """Return the innermost line of the program, None where only libraries run."""
+        """Return the innermost line of the program, None if only libraries run."""
         return self.own[-1] if self.own else None
 
     def runs(self, file: str, *functions: str) -> bool:
-        """Tell whether a frame is in a file whose name ends so, in one of some functions."""
+        """Tell whether a frame is one of some functions in a file whose name ends so."""
         return any(
             frame.file.endswith(file) and (not functions or last_name(frame) in functions)
             for frame in self.frames
@@ -45,7 +45,7 @@ class SampledStack:
 
 @shared
 def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
-    """Return the stacks that samples have, by their row of the trace's stacks.
+    """Return the stacks of samples by their rows in the trace.
 
     The frames around the program are nobody's: before its first line, a stack has none.
     """
@@ -81,7 +81,7 @@ def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
 
 
 def _without_comprehensions(frames: list[Place]) -> tuple[Place, ...]:
-    """Let a comprehension be a line of the function that it is written in.
+    """Replace comprehensions by lines of the function that contains them.
 
     Newer Pythons have no frame for most of them.
     """
@@ -96,7 +96,7 @@ def _without_comprehensions(frames: list[Place]) -> tuple[Place, ...]:
 
 
 def samples_at(trace: Trace, rows: Int64) -> Int64:
-    """Return the sample of its thread that stands for the moment when each slice started.
+    """Return the sample of its thread that covers each slice's start.
 
     It is NO_SAMPLE where there is none, and for NO_SLICE.
     """
@@ -119,7 +119,7 @@ def last_name(place: Place) -> str:
 
 
 def package_of(place: Place) -> str:
-    """Return the package that a library's frame is in, as its file begins."""
+    """Return the package of a library's frame, the first part of its file."""
     return place.file.partition("/")[0]
 
 

@@ -22,7 +22,7 @@ _MOST_BYTES = 1_000_000  # of one file: nobody wrote a longer one by hand
 
 
 class SourceFiles:
-    """The files of a program, by the names that a recorder gave them: without the folder."""
+    """The files of a program by their recorded names, which lack the folder."""
 
     def __init__(self, trace: Trace, roots: Sequence[Path] | None = None) -> None:
         """Find out where to look.
@@ -45,7 +45,7 @@ class SourceFiles:
         ]
 
     def is_own(self, file: str) -> bool:
-        """Tell whether a file is the user's: by where it lies, or, if it is not here, its name."""
+        """Tell whether a file is the user's, by its location or else its name."""
         path = self.path(file)
         if path is not None:
             return not _is_below(path, self._libraries) and is_own_file(str(path))
@@ -62,7 +62,7 @@ class SourceFiles:
         return path.stat().st_mtime_ns > self._recorded_ns
 
     def text(self, file: str) -> str | None:
-        """Return the text of a file, or of a notebook's cell; None for what is no such thing."""
+        """Return the text of a file or of a notebook's cell; None for others."""
         if file not in self._texts:
             self._texts[file] = self._read(file)
         return self._texts[file]
@@ -70,8 +70,10 @@ class SourceFiles:
     def _read(self, file: str) -> str | None:
         path = self.path(file)
         if path is None:
-            cell = linecache.cache.get(file)  # looked up, never read: a trace may name any file
-            if cell is None or len(cell) != 4 or cell[1] is not None:  # one with a time is a file
+            cell = linecache.cache.get(
+                file
+            )  # only its existence is checked: a trace may name any file
+            if cell is None or len(cell) != 4 or cell[1] is not None:  # a file has a time of change
                 return None
             return "".join(cell[2])
         if self.is_withheld(file):
@@ -84,7 +86,7 @@ class SourceFiles:
             return None
 
     def is_withheld(self, file: str) -> bool:
-        """Tell whether a file is here, and outside of the folders whose files may be shown."""
+        """Tell whether a file exists here, but outside of the folders that may be shown."""
         path = self.path(file)
         if self._roots is None or path is None:
             return False
@@ -92,7 +94,7 @@ class SourceFiles:
 
 
 def program_folders(raw: Mapping[str, Any] | None = None) -> list[Path]:
-    """Return the folders of a program: of its modules, and the one that it ran in.
+    """Return the folders of a program: those of its modules, and its working folder.
 
     ``raw`` is what its process has noted of itself; without it, the program is the one that runs.
     """
@@ -112,7 +114,7 @@ def _library_folders() -> list[Path]:
         *site.getsitepackages(),
         site.getusersitepackages(),
         sysconfig.get_path("stdlib"),
-        str(Path(__file__).parents[3]),  # our own, where they are used from a checkout
+        str(Path(__file__).parents[3]),  # our own packages, if used from a checkout
     ]
     return [Path(folder).absolute() for folder in folders]
 
@@ -122,7 +124,7 @@ def _is_below(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def _file_in(folders: Iterable[Path], file: str) -> Path | None:
-    """Return the first such file of Python code."""
+    """Return the first matching file of Python code."""
     if not file.endswith(".py") or "\0" in file:
         return None
     paths = (folder / file for folder in folders)  # an absolute name stays what it is
@@ -133,7 +135,7 @@ def _file_in(folders: Iterable[Path], file: str) -> Path | None:
 
 
 def statement_at(files: SourceFiles, place: Place) -> tuple[Function | None, ast.stmt | None]:
-    """Return the innermost function and simple statement at a line; None where there is no text."""
+    """Return the innermost function and simple statement at a line; None without source text."""
     function: Function | None = None
     statement: ast.stmt | None = None
     for node in _statements_around(files, place):
@@ -164,7 +166,7 @@ def imported_module(files: SourceFiles, place: Place, name: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _imports(text: str) -> dict[str, str]:
-    """Return the names that a program's text imports, and the module behind each."""
+    """Return the names that a text imports, and the modules behind them."""
     modules: dict[str, str] = {}
     tree = _parsed(text)
     for node in ast.walk(tree) if tree is not None else ():
@@ -178,7 +180,7 @@ def _imports(text: str) -> dict[str, str]:
 
 
 def _statements_around(files: SourceFiles, place: Place) -> list[ast.stmt | ast.Module]:
-    """Return the module and the statements that cover a line, the outermost first."""
+    """Return the module and the statements around a line, the outermost first."""
     text = None if files.is_newer(place.file) else files.text(place.file)
     tree = _parsed(text) if text is not None else None
     if tree is None:

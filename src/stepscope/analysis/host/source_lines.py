@@ -65,16 +65,16 @@ class SourceLines:
 
     place: tuple[Place, ...]
     self_ns: Int64  # of the operators and functions whose innermost line of the user's it is
-    total_ns: Int64  # of those that have the line anywhere on their stack
+    total_ns: Int64  # of samples with the line anywhere on their stack
     self_by: Mapping[Doing, Int64]  # the self time by what the thread was doing; adds up to it
     device_ns: Int64  # of the work that they launched
     total_device_ns: Int64
-    cpu_bytes: Int64  # allocated; what was given back is not taken off
+    cpu_bytes: Int64  # allocated, without subtracting what was freed
     device_bytes: Int64
     total_bytes: Int64  # on every device, with the line anywhere on the stack
     calls: Int64  # operators that the line called, or calls of the function that begins there
     operators: LineOperators
-    of_slice: Int64  # a value for each slice: the row here, NO_LINE without
+    of_slice: Int64  # for each slice its row in this table, NO_LINE if none
     elsewhere_ns: int  # the host's time of which no line is known
 
     def __len__(self) -> int:
@@ -161,7 +161,7 @@ def _costs(trace: Trace) -> _Costs:
 
 
 def _reader(trace: Trace) -> Callable[[str], Place | None]:
-    """Return what reads a frame: that of a module's call names the first line, where none ran."""
+    """Return the reader of a frame; frames of module calls only have their first line."""
     calls = distinct_ids(trace.slices.name[trace.slices.kind == SliceKind.PYTHON]).tolist()
     modules = {text for text in map(trace.strings.__getitem__, calls) if text.endswith("<module>")}
 
@@ -173,7 +173,7 @@ def _reader(trace: Trace) -> Callable[[str], Place | None]:
 
 
 def _with_own_calls(trace: Trace, stacks: KnownStacks | None) -> KnownStacks | None:
-    """Put a Python call's own frame on its stack: its own time is that of its own lines."""
+    """Put a Python call's own frame on its stack, since its own time is that of its lines."""
     calls = np.flatnonzero(trace.slices.kind == SliceKind.PYTHON)
     if stacks is None or not len(calls):
         return stacks
@@ -195,7 +195,7 @@ def _totals_by_calls(
 
 
 def _is_call(trace: Trace, on_own_frame: Bool) -> Int64:
-    """Return 1 for operators that no operator called, and for calls of the user's functions."""
+    """Return 1 for outermost operators and for calls of the user's functions."""
     slices = trace.slices
     kind = slices.kind
     inside = (slices.parent != NO_PARENT) & (

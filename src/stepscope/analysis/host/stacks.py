@@ -75,7 +75,7 @@ def stack_of_slices(trace: Trace, *, by_calls: bool = False) -> KnownStacks | No
 
 
 def stack_of_events(tree: CallTree, *, by_calls: bool = False) -> KnownStacks | None:
-    """Return the stack of every event; device work has that of whoever launched it."""
+    """Return the stack of every event; device work has that of its launch."""
     stacks = stack_of_slices(tree.trace, by_calls=by_calls)
     if stacks is None:
         return None
@@ -88,7 +88,7 @@ def stack_of_events(tree: CallTree, *, by_calls: bool = False) -> KnownStacks | 
 
 
 def _stacks_of_work(tree: CallTree, stacks: KnownStacks, device: Launches) -> UInt32:
-    """Return the stacks of whoever launched some work, or put it into the graph that was."""
+    """Return the stacks of the calls that launched the work, or captured it in a graph."""
     work = device.work if tree.rows is None else tree.rows[device.work]
     node = captured_nodes(tree.trace)[work]
     launched = tree.of(stacks.rows)[device.host]
@@ -117,7 +117,7 @@ def stack_labels(
 
 
 def _inherited(slices: Slices, rows: UInt32) -> UInt32:
-    """Give what an operator calls its stack: no Python ran in between, or it would have its own."""
+    """Give operators without a stack that of their caller: no Python ran in between."""
     from_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
     bare = (rows == NO_STACK) & from_operator & (slices.parent != NO_PARENT)
     if not bare.any():
@@ -144,7 +144,7 @@ def _running_frames(trace: Trace) -> tuple[Stacks, UInt32]:
     node, parent, frame, _ = _native.paths(
         calls, around, bottom, slices.name.astype(np.int64), len(table)
     )
-    inside = np.append(node, NO_STACK)  # the stack within each call; none in row -1
+    inside = np.append(node, NO_STACK)  # the stack within each call; row -1 has none
     return table.extended(parent, frame), inside[around].astype(np.uint32)
 
 
@@ -201,12 +201,12 @@ def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStack
     while len(climbing):
         seen[climbing] = table.parent[seen[climbing]]
         climbing = climbing[hidden[seen[climbing]]]
-    frame = np.where(hidden, np.uint32(0), table.frame)  # nobody is to find it by its row
+    frame = np.where(hidden, np.uint32(0), table.frame)  # no lookup by row may find it
     return KnownStacks(Stacks(seen[table.parent], frame), seen[rows])
 
 
 def launcher_rows(table: Stacks, strings: Strings) -> Bool:
-    """Tell which rows of the stacks are frames around the program: ours, and those of ``runpy``.
+    """Return a mask of the frames outside the program: ours and those of ``runpy``.
 
     With our own ones go all that called them: the script in a virtual environment's ``bin``.
     """

@@ -22,17 +22,17 @@ from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import NO_PARENT, Bool, Float64, Int64, SliceFlags, SliceKind, Trace
 
 _WHOLE = 0.9
-# What a trace is about: of one without operators and ranges, functions or whatever it has.
+# The kinds to compare by; a trace without operators and ranges has functions or others.
 _SHOWN = ((SliceKind.OPERATOR, SliceKind.RANGE), (SliceKind.PYTHON,), (SliceKind.OTHER,))
 
 
 @dataclass(frozen=True, slots=True)
 class StepOperators:
-    """One row per name, the longest first; times and calls are those of an average step."""
+    """One row per name, the longest first, with the times and calls of an average step."""
 
     name: tuple[str, ...]
     self_ns: Float64
-    total_ns: Float64  # a call within one of the same name counts once
+    total_ns: Float64  # nested calls of one name count once
     device_ns: Float64  # of the work that it launched itself
     calls: Float64
 
@@ -82,7 +82,7 @@ def step_operators(trace: Trace) -> StepOperators:
 
 
 def _ran_ns(trace: Trace, rows: Int64) -> float:
-    """Return how long at least one of some slices was running, summed over threads."""
+    """Return how long any of the slices ran, summed over threads."""
     slices = trace.slices
     tracks = slices.track[rows]
     return float(
@@ -94,7 +94,7 @@ def _ran_ns(trace: Trace, rows: Int64) -> float:
 
 
 def _spans_all(trace: Trace) -> Bool:
-    """Return the range that `stepscope run` has around the whole program."""
+    """Return a mask of the range that `stepscope run` puts around the whole program."""
     slices, info = trace.slices, trace.info
     whole_ns = max(info.end_ns - info.start_ns, 1)
     spans_all: Bool = (slices.depth == 0) & (slices.kind == SliceKind.RANGE)
@@ -102,7 +102,7 @@ def _spans_all(trace: Trace) -> Bool:
 
 
 def _of_steps(trace: Trace) -> Bool:
-    """Return the slices of the steps' threads, and of those that run their backward pass."""
+    """Return the slices of the steps' threads and of their backward threads."""
     slices, steps = trace.slices, step_table(trace)
     tracks = set(np.unique(steps.track).tolist())
     processes = {trace.tracks[track].pid for track in tracks}
@@ -113,7 +113,7 @@ def _of_steps(trace: Trace) -> Bool:
 
 
 def _inside_same_name(trace: Trace, wanted: Bool) -> Bool:
-    """Return which slices lie in a wanted one of their own name."""
+    """Return a mask of the slices inside a wanted slice of the same name."""
     slices = trace.slices
     is_inside = _native.inside_same(slices.parent, slices.name, wanted.view(np.uint8))
     return is_inside.view(np.bool_)

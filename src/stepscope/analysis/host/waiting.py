@@ -63,12 +63,12 @@ def is_waiting(text: str) -> bool:
 
 
 def waiting_texts(texts: Sequence[str]) -> Bool:
-    """Tell which of some names are those of functions that only wait."""
+    """Return a mask of the names that are functions that only wait."""
     return np.fromiter(map(is_waiting, texts), np.bool_, len(texts))
 
 
 def waiting_tracks(trace: Trace) -> Bool:
-    """Tell of each track whether its thread only waits; the main thread of a process never does.
+    """Return a mask of the tracks whose thread only waits; main threads never do.
 
     By its samples where there are any, else by the time of its calls.
     """
@@ -91,7 +91,7 @@ def waiting_tracks(trace: Trace) -> Bool:
 
 
 def helper_tracks(trace: Trace) -> Bool:
-    """Tell of each track whether it was sampled, and never had a frame of Python or a slice."""
+    """Return a mask of sampled tracks that never had a Python frame or a slice."""
     count = len(trace.tracks)
     samples = trace.samples
     sampled = np.bincount(samples.track, minlength=count) > 0
@@ -102,7 +102,7 @@ def helper_tracks(trace: Trace) -> Bool:
 
 
 def _waiting_names(trace: Trace) -> Bool:
-    """Tell of each string whether it is the name of a slice that only waits."""
+    """Return a mask of the strings that are names of slices that only wait."""
     table = np.zeros(len(trace.strings) + 1, np.bool_)
     for name in distinct_ids(trace.slices.name).tolist():
         table[name] = is_waiting(trace.strings[name])
@@ -113,7 +113,7 @@ class Doing(IntEnum):
     """What a thread does at a moment."""
 
     PYTHON = 0
-    NATIVE = 1  # functions written in C that are no operators: NumPy, PIL, a parser
+    NATIVE = 1  # native functions that are no operators: NumPy, PIL, a parser
     OPERATOR = 2
     WAITING = 3  # for the GIL, a lock, a file, the clock ...
 
@@ -135,7 +135,7 @@ def doing_of_samples(trace: Trace) -> UInt8:
 
 
 def _in_native_code(trace: Trace) -> Bool:
-    """Tell whose innermost frame is that of a function written in C."""
+    """Return a mask of the samples whose innermost frame is native code."""
     frame = trace.stacks.frame[trace.samples.stack]
     native = np.zeros(len(trace.strings) + 1, np.bool_)
     for text in np.unique(frame).tolist():
@@ -144,7 +144,7 @@ def _in_native_code(trace: Trace) -> Bool:
 
 
 def doing_of_slices(trace: Trace) -> UInt8:
-    """Return what the thread of each slice does in the slice's own time, told by its name."""
+    """Return what each slice's thread does in the slice's own time, by its name."""
     slices, strings = trace.slices, trace.strings
     doing = np.full(len(slices), Doing.PYTHON, np.uint8)
     native = np.zeros(len(strings) + 1, np.bool_)
@@ -161,12 +161,12 @@ def doing_of_slices(trace: Trace) -> UInt8:
 
 
 def is_native(frame: str) -> bool:
-    """Tell whether a frame is that of a function written in C."""
+    """Tell whether a frame is that of a native function."""
     return frame.startswith(("<built-in ", "<native "))
 
 
 def operator_of_slices(trace: Trace) -> Int64:
-    """Return the innermost operator that each slice is or runs in with no Python in between.
+    """Return the innermost operator that each slice is or runs in, without Python in between.
 
     NO_SLICE where there is none, and in one more row at the end, which stands for no slice.
     """

@@ -29,15 +29,15 @@ NO_BLOCK = -1
 class Blocks(Table):
     """One row per block of memory, ordered by address, then by time."""
 
-    address: Int64  # 0 or less: not known
+    address: Int64  # 0 or less if unknown
     size: Int64  # bytes
-    start_ns: Int64  # ALWAYS for what was there before the recording
-    end_ns: Int64  # NEVER for what was there after it
-    created: Int64  # row of Memory, NO_ROW when its allocation was not seen
+    start_ns: Int64  # ALWAYS if allocated before the recording
+    end_ns: Int64  # NEVER if freed after the recording
+    created: Int64  # row of Memory, NO_ROW if its allocation was not recorded
 
 
 def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
-    """Return the blocks of a device, and what the program stated about its memory.
+    """Return the blocks of a device, and the program's statements about its memory.
 
     A block that appears in a statement, but whose allocation and release both lie outside the
     recording, is a block that was always there.
@@ -48,13 +48,13 @@ def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
 
 
 def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
-    """Return the block that lived at each address at that time, NO_BLOCK without one."""
+    """Return the block that lived at each address at that time, NO_BLOCK if none."""
     count = len(blocks)
     addresses = np.concatenate([blocks.address, address])
     times = np.concatenate([blocks.start_ns, time_ns])
     is_question = np.arange(len(addresses)) >= count
     order = np.lexsort((is_question, times, addresses))
-    # Blocks stand in this very order, so the last one before a question is the highest so far.
+    # Blocks have this order, too, so the last one before a query is the highest so far.
     last = np.maximum.accumulate(np.where(order < count, order, NO_BLOCK))
     questions = order >= count
     block = np.full(len(address), NO_BLOCK, np.int64)
@@ -92,7 +92,7 @@ def _seen(trace: Trace, device: str) -> Blocks:
 
 
 def _places(address: Int64, size: Int64) -> Int64:
-    """Return the addresses, made up (below 0) where the trace has none.
+    """Return the addresses; made-up ones below 0 if the trace has none.
 
     Without them, a release ends the last living block of its size: the allocation that brought
     that size to the depth from which the release takes it back has the same place.
@@ -120,7 +120,7 @@ def _statements(trace: Trace, device: str) -> Owners:
 
 
 def _only_stated(seen: Blocks, statements: Owners) -> Blocks:
-    """Return the blocks that are known only from what the program stated."""
+    """Return blocks that are known only from the program's statements."""
     unmet = np.flatnonzero(
         (block_at(seen, statements.address, statements.time_ns) == NO_BLOCK) & (statements.size > 0)
     )
@@ -137,7 +137,7 @@ def _only_stated(seen: Blocks, statements: Owners) -> Blocks:
 
 
 def joined_blocks(parts: Sequence[Blocks]) -> Blocks:
-    """Return the blocks of all parts, in their order."""
+    """Return the blocks of all parts in order."""
     columns = {
         f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Blocks)
     }
@@ -145,7 +145,7 @@ def joined_blocks(parts: Sequence[Blocks]) -> Blocks:
 
 
 def lowest_stated_ranks(blocks: Blocks, statements: Owners, rank: UInt8) -> UInt8:
-    """Return the lowest rank that was stated of each block; ``rank`` is by statement, 255 none."""
+    """Return the lowest stated rank of each block, 255 for none; ``rank`` is by statement."""
     lowest = np.full(len(blocks), 255, np.uint8)
     block = block_at(blocks, statements.address, statements.time_ns)
     met = block != NO_BLOCK
@@ -155,7 +155,7 @@ def lowest_stated_ranks(blocks: Blocks, statements: Owners, rank: UInt8) -> UInt
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The bytes in use after each change; the first row is what there was before all of them."""
+    """The bytes in use after each change; the first row is the state before all changes."""
 
     time_ns: Int64  # ascending
     bytes: Int64
@@ -163,12 +163,12 @@ class Totals:
 
     @property
     def peak_row(self) -> int:
-        """Return the row at which most was in use."""
+        """Return the row with most memory in use."""
         return int(np.argmax(self.bytes)) if len(self.bytes) else 0
 
 
 def totals_of(trace: Trace, device: str, blocks: Blocks) -> Totals:
-    """Return the totals of a device, of which the blocks are known."""
+    """Return the totals of a device with known blocks."""
     by_blocks = _summed(trace, blocks)
     by_allocator = _allocator_totals(trace, device)
     if by_allocator is None:
@@ -176,7 +176,7 @@ def totals_of(trace: Trace, device: str, blocks: Blocks) -> Totals:
     at = np.searchsorted(by_blocks.time_ns, by_allocator.time_ns, side="right") - 1
     last = np.append(
         by_allocator.time_ns[1:] != by_allocator.time_ns[:-1], True
-    )  # of those at one moment
+    )  # the last of simultaneous ones
     is_more = by_blocks.bytes[np.maximum(at, 0)] > by_allocator.bytes
     if device.partition(":")[0] == CPU and (is_more & last & (at >= 0))[1:].any():
         return by_blocks
@@ -184,7 +184,7 @@ def totals_of(trace: Trace, device: str, blocks: Blocks) -> Totals:
 
 
 def beside(totals: Totals, blocks: Blocks) -> Blocks:
-    """Return what is in use beyond the blocks, as blocks of which only size and time are known."""
+    """Return the memory in use beyond the blocks, as blocks with only a size and times."""
     if not totals.by_allocator:
         return _unknown(*np.zeros((3, 0), np.int64))
     changes, sums = _levels(blocks)
@@ -211,7 +211,7 @@ def _unknown(size: Int64, start_ns: Int64, end_ns: Int64) -> Blocks:
 
 
 def _allocator_totals(trace: Trace, device: str) -> Totals | None:
-    """Return the allocator's own totals, None where it does not tell them."""
+    """Return the allocator's own totals, None if it has none."""
     memory, rows = trace.memory, rows_of_device(trace, device)
     if not memory.allocated[rows].any():
         return None
@@ -230,7 +230,7 @@ def _summed(trace: Trace, blocks: Blocks) -> Totals:
 
 
 def _levels(blocks: Blocks) -> tuple[Int64, Int64]:
-    """Return the times at which blocks came or went, and the bytes that they held after each."""
+    """Return the times at which blocks came or went, and the bytes in use after each."""
     freed = blocks.end_ns != NEVER
     times = np.concatenate([blocks.start_ns, blocks.end_ns[freed]])
     change = np.concatenate([blocks.size, -blocks.size[freed]])

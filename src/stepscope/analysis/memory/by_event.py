@@ -25,7 +25,7 @@ _BYTES_OF_INSTANT = "Bytes"  # the argument in which torch's JSON tells the size
 
 
 def with_memory(tree: CallTree) -> CallTree:
-    """Return the tree with the bytes of each event, if memory was recorded.
+    """Return the tree with the memory of each event, if memory was recorded.
 
     As in torch.profiler's results, what was allocated or freed outside every event becomes an
     event of its own, ``[memory]``, without a duration.
@@ -80,7 +80,7 @@ def _with_events(
 
 
 def _with_slices(trace: Trace, memory: Memory, without_event: Int64) -> Trace:
-    """Append the slices of those events. They stand behind all others, so that rows stay valid."""
+    """Append slices for those events behind all others, so that rows stay valid."""
     strings, (category, name) = _with_texts(trace.strings, _MEMORY_CATEGORY, MEMORY_NAME)
     added = Slices.of(
         name=np.full(len(without_event), name, np.uint32),

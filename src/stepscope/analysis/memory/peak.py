@@ -50,16 +50,16 @@ MIN_SAVING = 0.02  # what would save less of the peak is not worth a line
 MOST_HOLDERS = 12
 
 _WITH_WORKSPACE = re.compile(r"conv|cudnn|miopen|_rnn|lstm|gru", re.IGNORECASE)
-_LAYER = re.compile(r"(?:(?!\d+(?:\.|$))[^.]+\.)*\d+(?=\.|$)")  # down to the first number
+_LAYER = re.compile(r"(?:(?!\d+(?:\.|$))[^.]+\.)*\d+(?=\.|$)")  # up to the first number in the name
 _FEWEST_LAYERS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who asked for some of the memory that is in use at the peak."""
+    """What allocated some of the memory in use at the peak."""
 
     module: str
-    line: str  # the innermost line of the program's own; "": not recorded
+    line: str  # the program's innermost line; "" if not recorded
     operator: str
     category: str
     bytes: int
@@ -68,7 +68,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What would lower the peak, and by how much."""
+    """A way to lower the peak, and by how much."""
 
     id: str
     bytes: int
@@ -77,21 +77,21 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class PeakMemory:
-    """The peak of a device's memory: what it is made of."""
+    """The peak of a device's memory, and what it consists of."""
 
     device: str
     bytes: int
     time_ns: int
-    reserved: int  # what the allocator held at that moment; 0: it does not say
-    most_reserved: int  # what it held at most
+    reserved: int  # what the allocator held at that moment; 0 if unknown
+    most_reserved: int  # the maximum that it held
     categories: tuple[tuple[str, int], ...]  # by bytes; they add up to the peak
-    holders: tuple[Holder, ...]  # those with the most bytes
+    holders: tuple[Holder, ...]  # the largest ones
     savings: tuple[Saving, ...]  # the largest first
-    unknown: tuple[str, ...]  # what the trace does not tell
+    unknown: tuple[str, ...]  # what is unknown
 
     @property
     def unused(self) -> int:
-        """Return what the allocator held at the peak beyond what was in use."""
+        """Return what the allocator held at the peak beyond the memory in use."""
         return max(self.reserved - self.bytes, 0) if self.reserved else 0
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class PeakMemory:
 
 @shared
 def peak_memory(trace: Trace, device: str | None = None) -> PeakMemory | None:
-    """Return what holds the peak of a device, None if nothing is known of its memory."""
+    """Return what holds the peak of a device's memory, None if unknown."""
     try:
         timeline = memory_timeline(with_memory(trace), device)
     except NoMemoryError:
@@ -121,7 +121,7 @@ def peak_memory(trace: Trace, device: str | None = None) -> PeakMemory | None:
 
 
 def peaks_of_memory(trace: Trace) -> Iterator[PeakMemory]:
-    """Yield what holds the peak of every device whose memory was recorded."""
+    """Yield the peak of every device whose memory was recorded."""
     trace = with_memory(trace)
     for device in devices(trace):
         peak = peak_memory(trace, device)
@@ -137,7 +137,7 @@ def _of_timeline(timeline: MemoryTimeline) -> PeakMemory:
     np.add.at(sums, timeline.category[live], blocks.size[live])
     by_bytes = sorted(((int(sums[category]), category) for category in Category), reverse=True)
     reserved, most = _reserved(timeline, peak.time_ns)
-    if most < peak.bytes:  # it does not count all that it hands out, as Paddle's for the CPU
+    if most < peak.bytes:  # it does not count all allocations, as Paddle's for the CPU
         reserved = most = 0
     memory_peak = PeakMemory(
         device=timeline.device,
@@ -168,7 +168,7 @@ def _words(category: Category) -> str:
 
 
 def _reserved(timeline: MemoryTimeline, time_ns: int) -> tuple[int, int]:
-    """Return what the allocator held at a moment, and at most."""
+    """Return what the allocator held at a moment, and its maximum."""
     memory, rows = timeline.trace.memory, rows_of_device(timeline.trace, timeline.device)
     at = max(int(np.searchsorted(memory.time_ns[rows], time_ns, side="right")) - 1, 0)
     reserved = np.maximum(memory.reserved[rows], 0)
@@ -176,7 +176,7 @@ def _reserved(timeline: MemoryTimeline, time_ns: int) -> tuple[int, int]:
 
 
 def _holders(timeline: MemoryTimeline, live: Int64, sites: Sites) -> Iterator[Holder]:
-    """Yield the places that asked for most of what lives."""
+    """Yield the places that allocated most of what lives."""
     strings, size = timeline.trace.strings, timeline.blocks.size[live]
     key = sites.of_slice * len(Category) + timeline.category[live]
     keys, which = np.unique(key, return_inverse=True)
@@ -204,7 +204,7 @@ def _savings(
     yield Saving("checkpointing", total, f"{whose}: {how(Remedy.CHECKPOINTS)}")
     stale = int(size[_of_the_step_before(timeline, live, peak.time_ns)].sum())
     yield Saving("gradients", stale, f"Gradients of the step before: {how(Remedy.FREED_GRADIENTS)}")
-    if not timeline.device.startswith(CPU):  # there, neither can be changed
+    if not timeline.device.startswith(CPU):  # neither can be changed there
         scratch = int(size[_is_workspace(timeline, live)].sum())
         text = "Workspace of convolutions or recurrent layers, held only during a call"
         yield Saving("workspace", scratch, f"{text}: {how(Remedy.SMALLER_WORKSPACE)}")
@@ -216,7 +216,7 @@ def _savings(
 
 
 def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple[int, str]:
-    """Return what checkpoints would save, and whose activations these are."""
+    """Return how many bytes checkpoints would save, and of which activations."""
     activations = np.flatnonzero(timeline.category[live] == Category.ACTIVATION)
     activations = activations[
         np.argsort(timeline.blocks.start_ns[live][activations], kind="stable")
@@ -235,7 +235,7 @@ def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple
 
 
 def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> Bool:
-    """Return which blocks are gradients that an optimizer has used already."""
+    """Return a mask of gradients that an optimizer has used already."""
     slices = timeline.trace.slices
     names = ids_where(
         slices.name, timeline.trace.strings, lambda name: name.startswith(OPTIMIZER_STEP)
@@ -250,7 +250,7 @@ def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> 
 
 
 def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
-    """Return which blocks live only for the call of an operator that takes a workspace."""
+    """Return a mask of blocks that live only during an operator that takes a workspace."""
     slices, strings = timeline.trace.slices, timeline.trace.strings
     where = timeline.slice[live].astype(np.int64)
     ends = timeline.blocks.end_ns[live]
@@ -266,7 +266,7 @@ def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
 
 
 def _unknown(timeline: MemoryTimeline, live: Int64) -> Iterator[str]:
-    """Yield what a trace does not tell of the memory at the peak."""
+    """Yield what a trace does not say about the memory at the peak."""
     blocks = timeline.blocks
     size = blocks.size[live]
     before = int(size[(blocks.created[live] == NO_ROW) & (blocks.start_ns[live] == ALWAYS)].sum())

@@ -21,21 +21,21 @@ _NO_TEXT = 0
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """The distinct places that asked for memory; ids are those of the trace's strings, 0 none."""
+    """The distinct places that allocated memory, as ids of the trace's strings, 0 for none."""
 
     operator: UInt32  # string id
     module: UInt32  # string id: the module's name
     line: UInt32  # string id: the innermost frame in a file of the user's
     stack: UInt32  # row of ``stacks``
-    stacks: Stacks  # those that are in use, and their callers
-    of_slice: Int64  # a row here for every slice that was asked for, in order
+    stacks: Stacks  # the stacks in use, and their callers
+    of_slice: Int64  # a row of this table for every requested slice, in order
 
     def __len__(self) -> int:
         return len(self.operator)
 
 
 def sites_of(trace: Trace, rows: Int32, stated: UInt32 | None = None) -> Sites:
-    """Return where each of some slices, NO_SLICE among them, stands.
+    """Return the place of each of some slices, NO_SLICE among them.
 
     ``stated`` are the stacks that the trace states for some rows, NO_STACK for the others.
     """
@@ -63,7 +63,7 @@ def sites_of(trace: Trace, rows: Int32, stated: UInt32 | None = None) -> Sites:
 
 
 def asker_of(trace: Trace, row: int) -> str:
-    """Return the name of the operator that asked for memory in a slice, "" for NO_SLICE."""
+    """Return the operator that allocated memory in a slice, "" for NO_SLICE."""
     if row == NO_SLICE:
         return ""
     asking = int(_asking(trace, np.array([row], np.int32))[0])
@@ -71,7 +71,7 @@ def asker_of(trace: Trace, row: int) -> str:
 
 
 def _asking(trace: Trace, rows: Int32) -> Int64:
-    """Go out of Python frames, modules and operators that only get memory for another."""
+    """Skip Python frames, modules and operators that only allocate for their callers."""
     slices = trace.slices
     begins = landmarks().allocations
     is_allocating = np.isin(
@@ -87,7 +87,7 @@ def _asking(trace: Trace, rows: Int32) -> Int64:
 def _with_stated(
     table: Stacks, stack: UInt32, own: Stacks, stated: UInt32
 ) -> tuple[Stacks, UInt32]:
-    """Return both tables as one; what was told goes before what slices have."""
+    """Join both tables of stacks; stated stacks replace those of slices."""
     first = np.uint32(len(table) - 1)  # both have the empty stack in row 0
     parent = np.where(own.parent == NO_STACK, np.uint32(NO_STACK), own.parent + first)[1:]
     both = table.extended(parent, own.frame[1:])
@@ -95,7 +95,7 @@ def _with_stated(
 
 
 def _in_use(table: Stacks, rows: UInt32) -> tuple[Stacks, UInt32]:
-    """Leave out the stacks that none of the rows has; returns the rest, and the rows in it."""
+    """Drop unused stacks; also return the rows in the new table."""
     used = table.with_callers(distinct_ids(rows))
     used[NO_STACK] = True
     row_of = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
@@ -103,7 +103,7 @@ def _in_use(table: Stacks, rows: UInt32) -> tuple[Stacks, UInt32]:
 
 
 def _own_frames(table: Stacks, strings: Strings) -> UInt32:
-    """Return for each stack the innermost frame in a file of the user's, 0 without."""
+    """Return each stack's innermost frame in a file of the user's, 0 if none."""
     own = np.zeros(len(strings) + 1, bool)
     for frame in np.unique(table.frame[1:]).tolist():
         place = place_of(strings[frame])

@@ -87,7 +87,7 @@ class Action(IntEnum):
     DESTROY = 4
 
 
-# Where several were stated of one block, the first of these holds.
+# If several categories were stated for a block, the first of these wins.
 _OWNERS = (
     (MemoryOwner.PARAMETER, Category.PARAMETER),
     (MemoryOwner.OPTIMIZER_STATE, Category.OPTIMIZER_STATE),
@@ -102,28 +102,28 @@ class NoMemoryError(StepscopeError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvents:
-    """What happened to the blocks of one device, in the order of time."""
+    """What happened to the blocks of one device, in order of time."""
 
-    time_ns: Int64  # ALWAYS for what was there before the recording
+    time_ns: Int64  # ALWAYS if allocated before the recording
     action: UInt8  # Action
-    bytes: Int64  # negative for what is given back
+    bytes: Int64  # negative for releases
     category: UInt8  # Category
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTimeline:
-    """The memory of one device: its blocks, what each was for, and the sums over time."""
+    """The memory of one device: blocks, their categories, and the sums over time."""
 
     device: str
     start_ns: int  # the first event
     end_ns: int  # the end of the recording, or the last event
     blocks: Blocks
-    category: UInt8  # Category, a row for each block
-    slice: Int32  # row of Slices: where each block was allocated, NO_SLICE when that is unknown
+    category: UInt8  # Category of each block
+    slice: Int32  # the slice in which each block was allocated, NO_SLICE if unknown
     trace: Trace
     totals: Totals
-    stack: UInt32  # row of Stacks that the allocator told for each block, NO_STACK without
-    by_size: bool  # the trace has no addresses: which of the blocks of one size ended is a guess
+    stack: UInt32  # the stack that the allocator stated for each block, NO_STACK if none
+    by_size: bool  # without addresses, which block of one size ended is a guess
 
     def events(self) -> MemoryEvents:
         blocks = self.blocks
@@ -139,7 +139,7 @@ class MemoryTimeline:
         return MemoryEvents(time_ns[order], action[order], size[order], category[order])
 
     def levels(self, tick_ns: int = 1, offset_ns: int = 0) -> tuple[Int64, Int64]:
-        """Return times, and the bytes in use after each, a column for each category.
+        """Return times, and the bytes in use after each, a column per category.
 
         Times, with the offset added, are cut to whole ticks. Each appears once, but the first may
         appear twice: what was there before the recording has a row of its own.
@@ -154,7 +154,7 @@ class MemoryTimeline:
         return tick[is_new], np.cumsum(change, axis=0)
 
     def peak(self) -> Peak:
-        """Return when most was in use, and where its last block was allocated.
+        """Return when most memory was in use, and where its last block was allocated.
 
         This is what is meant by peak wherever one is shown.
         """
@@ -165,7 +165,7 @@ class MemoryTimeline:
         return Peak(self.device, int(self.totals.bytes[at]), time_ns, where)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the bytes in use by category and in all, a row for every time they changed."""
+        """Return the bytes in use by category and in total, a row for every change."""
         import polars as pl
 
         times, sizes = self.levels()
@@ -173,7 +173,7 @@ class MemoryTimeline:
         return pl.DataFrame({"time_ns": times, **columns, "total": sizes.sum(axis=1)})
 
     def blocks_to_polars(self) -> polars.DataFrame:
-        """Return every block: where, how large, for what, from when to when, and who asked."""
+        """Return every block: address, size, category, lifetime, and what allocated it."""
         import polars as pl
 
         blocks, trace = self.blocks, self.trace
@@ -181,7 +181,7 @@ class MemoryTimeline:
         names = np.append(trace.slices.name, np.uint32(0))  # NO_SLICE picks the empty name
         return pl.DataFrame(
             {
-                "address": np.maximum(blocks.address, 0),  # 0: not known
+                "address": np.maximum(blocks.address, 0),  # 0 if unknown
                 "bytes": blocks.size,
                 "category": words.gather(self.category.astype(np.uint32)),
                 "start_ns": _null_where(blocks.start_ns, blocks.start_ns == ALWAYS),
@@ -193,7 +193,7 @@ class MemoryTimeline:
 
 @shared
 def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
-    """Return the timeline of a device's memory, by default of the GPU's where there is one."""
+    """Return the timeline of a device's memory, by default the GPU's if there is one."""
     trace = with_memory(trace)
     device = device or default_device(trace)
     blocks, statements = blocks_of_device(trace, device)
@@ -221,7 +221,7 @@ def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
 
 
 def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
-    """Return when most memory of a device was in use; None if nothing is known of its memory."""
+    """Return when most memory of a device was in use; None if unknown."""
     try:
         return memory_timeline(with_memory(trace), device).peak()
     except NoMemoryError:
@@ -273,7 +273,7 @@ def _backward_functions(trace: Trace) -> Bool:
 
 
 def _meets(blocks: Blocks, starts_ns: Int64) -> Bool:
-    """Return which blocks live at one of the ascending times, having been allocated before it."""
+    """Return a mask of blocks that lived at one of the ascending times after their start."""
     starts: Int64 = np.append(starts_ns, NEVER)
     following = starts[np.searchsorted(starts_ns, blocks.start_ns, side="right")]
     met: Bool = following < blocks.end_ns
@@ -281,7 +281,7 @@ def _meets(blocks: Blocks, starts_ns: Int64) -> Bool:
 
 
 def _meets_its_backward(trace: Trace, blocks: Blocks, is_backward: Bool) -> Bool:
-    """Return which blocks live when a backward function of their own thread's forward starts.
+    """Return a mask of blocks alive when a backward function of their thread's forward starts.
 
     Foreign traces name the forward thread by a number that no track has: there, any will do.
     """

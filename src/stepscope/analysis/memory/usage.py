@@ -29,7 +29,7 @@ _MICROSECOND = 1000  # ns
 
 @dataclass(frozen=True, slots=True)
 class SliceMemory:
-    """What every slice itself allocated less what it freed, without its children."""
+    """The bytes that every slice itself allocated less those it freed."""
 
     cpu_self: Int64  # bytes, a row for each slice
     device_self: Int64  # bytes, on every device that is not the CPU
@@ -45,12 +45,12 @@ class Peak:
     device: str
     bytes: int
     time_ns: int
-    slice: int  # row of Slices: who asked for the last of it, NO_SLICE without
+    slice: int  # the slice that allocated the last of it, NO_SLICE if unknown
 
 
 @shared
 def with_memory(trace: Trace) -> Trace:
-    """Return the trace with a filled memory table, if it has memory events at all.
+    """Return the trace with a filled memory table, if it has memory events.
 
     Our recordings have the table. torch.profiler's JSON has memory events as instants named
     ``[memory]``; they are turned into the same table here, and the devices' names are added to
@@ -89,7 +89,7 @@ def memory_events(trace: Trace) -> Memory:
 def memory_of_slices(
     trace: Trace, *, without: Collection[SliceKind] = (SliceKind.PYTHON,)
 ) -> SliceMemory:
-    """Return the bytes that each slice itself allocated, less those it freed.
+    """Return the bytes that each slice itself allocated less those it freed.
 
     An event inside a slice of one of the kinds ``without`` counts for the next slice around it,
     so that Python frames, which most tables do not show, take no memory out of sight.
@@ -114,13 +114,13 @@ def memory_of_slices(
 
 
 def devices(trace: Trace) -> list[str]:
-    """Return the devices whose memory was recorded, by name."""
+    """Return the names of the devices whose memory was recorded."""
     trace = with_memory(trace)
     return sorted(trace.strings[int(device)] for device in np.unique(trace.memory.device))
 
 
 def default_device(trace: Trace) -> str:
-    """Return ``cuda:0`` where its memory was recorded, else the first device that is no CPU."""
+    """Return ``cuda:0`` if its memory was recorded, else the first device that is no CPU."""
     return min(devices(trace) or [CPU], key=lambda name: (name != "cuda:0", name == CPU, name))
 
 
@@ -132,7 +132,7 @@ def rows_of_device(trace: Trace, device: str) -> Int64:
 
 
 def _apart(time_ns: Int64) -> Int64:
-    """Put events of one µs 1 ns apart, in their order, where a file has whole µs only.
+    """Put events of the same µs 1 ns apart, in order, if a file has whole µs only.
 
     Else the allocator's total between two of them would belong to no moment.
     """
@@ -156,7 +156,7 @@ def _instants(trace: Trace) -> Int64:
 
 
 def _device_names(device_type: Int64, index: Int64) -> tuple[list[str], NDArray[np.intp]]:
-    """Return the distinct devices, and which one each row has."""
+    """Return the distinct devices, and each row's device."""
     types, which_type = np.unique(device_type, return_inverse=True)
     places, which_place = np.unique(index, return_inverse=True)
     # As one number each: NumPy compares whole columns ten times as slowly.

@@ -50,9 +50,6 @@ class StepBreakdown(Table):
     on_device: Bool  # whether the parts are what devices did; else what the host thread did
     parts_ns: Int64  # a row per step, a column per Part; each row adds up to duration_ns
 
-    def __len__(self) -> int:
-        return len(self.step)
-
     def to_columns(self) -> Columns:
         """Return the columns by name, a column per Part: ``data_loading_ns``, ..."""
         names = ("step", "start_ns", "duration_ns", "is_whole", "on_device")
@@ -100,7 +97,7 @@ def step_breakdown(
 
 
 def device_parts(trace: Trace, start_ns: Int64, end_ns: Int64) -> Int64:
-    """Return what devices do in some intervals for the process of the steps, a column per Part."""
+    """Return the devices' time per Part in some intervals, for the process of the steps."""
     track = int(step_table(trace).track[0])
     process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
     work = device_work(trace)
@@ -109,7 +106,7 @@ def device_parts(trace: Trace, start_ns: Int64, end_ns: Int64) -> Int64:
 
 
 def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
-    """Return the parts of the whole recording as if it were one step, and whether devices' count.
+    """Return the parts of the whole recording as one step, and whether they are the devices'.
 
     Its thread is the one with the most time in slices; imports are left out, and what was before
     ``since_ns``.
@@ -141,7 +138,7 @@ def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
 
 
 def _work_of(work: DeviceWork, process: Int64, number: int) -> Bool:
-    """Return which work a process launched; work of unknown origin counts for every process."""
+    """Return a mask of the work that a process launched; work of unknown origin counts for all."""
     of_call = process[work.trace.slices.track[work.call]] if len(work) else work.device
     mine: Bool = (work.call == NO_SLICE) | (of_call == number)
     return mine
@@ -154,7 +151,7 @@ def _runs_in(work: DeviceWork, which: Bool, window: tuple[Int64, Int64]) -> Int6
 def _device_parts(
     work: DeviceWork, which: Bool, parts: Int8, track: int, window: tuple[Int64, Int64]
 ) -> Int64:
-    """Give each moment to the first claim that holds it; what nobody claims is idle."""
+    """Give each moment to the first claim on it, unclaimed ones to IDLE."""
     part_of = _launched_part(work, parts)
     computes = which & np.isin(work.kind, (WorkKind.COMPUTE, WorkKind.FILL))
     claims = [(part, work.busy(computes & (part_of == part))) for part in _KERNEL_ORDER]
@@ -193,7 +190,7 @@ def _thread_parts(
 def _claimed(
     claims: Sequence[tuple[Part, Intervals]], window: tuple[Int64, Int64], rest: Part
 ) -> Int64:
-    """Return the time of each claim that no earlier one has, and the rest, in every interval."""
+    """Return the time of each claim without that of earlier ones, and the rest, per interval."""
     start_ns, end_ns = window
     parts_ns = np.zeros((len(start_ns), len(Part)), np.int64)
     taken = union(start_ns[:0], end_ns[:0])

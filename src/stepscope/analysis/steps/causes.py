@@ -31,7 +31,7 @@ class Cause(IntEnum):
     IDLE = 6  # the device waits, and it is not known for what
     OTHER = 7
     PYTHON = 8  # Python code of the program, or of a library that is no framework
-    NATIVE = 9  # a function written in C that is no operator
+    NATIVE = 9  # a native function that is no operator
     LIBRARY = 10  # Python code of a framework, outside of the model's phases
     SLEEP = 11
     LOCK = 12
@@ -122,13 +122,13 @@ _FILE_CALL = re.compile(r"(open|file|f|fh|handle|out|stream|os|shutil|path)(\.|$
 
 
 def cause_of_stack(stack: SampledStack) -> Cause | None:
-    """Return what a stack says by itself, whatever its thread is doing; None where it does not."""
+    """Return the cause that a stack alone shows; None if it shows none."""
     beyond, marks = stack.beyond, landmarks()
     if any(frame.file.startswith(_IMPORTLIB) for frame in beyond):
         return Cause.IMPORT
     if any_of(beyond, marks.first_uses):
         return Cause.IMPORT
-    is_compiled = any(generator_of(frame.file) for frame in beyond)  # what was compiled runs
+    is_compiled = any(generator_of(frame.file) for frame in beyond)  # compiled code runs
     if any_in(beyond, marks.compilers) and not is_compiled:
         return Cause.COMPILE
     if any_in(beyond, marks.tensor_text):
@@ -141,7 +141,7 @@ def cause_of_stack(stack: SampledStack) -> Cause | None:
 
 
 def phase_of_stack(stack: SampledStack) -> Cause | None:
-    """Return the phase of training that a stack is in, by the framework's functions on it."""
+    """Return the phase of training that the framework's functions on a stack show."""
     marks = landmarks()
     for frame in reversed(_closure(stack) or stack.frames):  # the innermost decides
         if frame.file.startswith(marks.loaders):
@@ -158,7 +158,7 @@ def phase_of_stack(stack: SampledStack) -> Cause | None:
 
 
 def _closure(stack: SampledStack) -> tuple[Place, ...]:
-    """Return the frames of a function that an optimizer's step was given to call; () without.
+    """Return the frames of a closure that an optimizer's step calls; () if none.
 
     Lightning runs a whole training step in there.
     """
@@ -175,7 +175,7 @@ def _closure(stack: SampledStack) -> tuple[Place, ...]:
 def cause_of_moment(
     stack: SampledStack, state: int, wait: int, part: int, *, in_operator: bool, in_gap: bool
 ) -> Cause:
-    """Return what a sampled moment was spent on.
+    """Return the cause of a sampled moment.
 
     ``part`` is that of the slices then running; ``in_gap``: no operator has run for a while, nor
     will soon, so that the Python code is more than the glue between two operators.
@@ -228,7 +228,7 @@ def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
 
 
 def _computes_in_threads(stack: SampledStack) -> bool:
-    """Tell whether what looks like a lock is native code that waits for threads of its own.
+    """Tell whether an apparent lock is native code that waits for its own threads.
 
     A library that has Python threads wait uses those of Python for it; JAX computes in a thread.
     """
@@ -238,7 +238,7 @@ def _computes_in_threads(stack: SampledStack) -> bool:
 
 
 def _touches_files(stack: SampledStack) -> bool:
-    """Tell whether what runs reads or writes files, where the kernel does so without waiting."""
+    """Tell whether the running code reads or writes files without blocking."""
     if stack.beyond:
         return stack.beyond[0].file in _FILE_MODULES
     return _FILE_CALL.match(stack.callee) is not None

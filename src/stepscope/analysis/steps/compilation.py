@@ -17,7 +17,7 @@ _REGION = "Torch-Compiled Region: "
 
 
 def recompilations(trace: Trace) -> Int64:
-    """Return the compilations of regions that were compiled before."""
+    """Return the compilations of regions that had been compiled before."""
     rows = compilations(trace)
     if not len(compile_marks(trace)):
         return _of_other_profilers(trace, rows)
@@ -33,7 +33,7 @@ def graph_breaks(trace: Trace) -> Int64:
 
 
 def _of_other_profilers(trace: Trace, rows: Int64) -> Int64:
-    """Return the compilations in another profiler's recording that are not a region's first.
+    """Return repeated compilations in another profiler's recording.
 
     Newer torches say which region it is and how often it was compiled; else a compilation after
     the first step, or after a compiled region has run, is one too many.
@@ -58,6 +58,6 @@ def _of_other_profilers(trace: Trace, rows: Int64) -> Int64:
 
 
 def _number(name: str) -> int:
-    """Return how often a region had been compiled before; -1 where the name does not tell."""
+    """Return how often a region had been compiled before; -1 if the name does not say."""
     match = _COMPILE_ID.search(name)
     return int(match[1]) if match else -1

@@ -34,8 +34,8 @@ FEWEST_SAMPLES = 20  # fewer samples of a part say too little to be scaled to it
 MOST_STEPS = 0.5
 
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
-_WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at
-_WORKING = 0.05  # share of the run: a thread that runs longer is
+_WAITING_MAIN = 0.5  # share of the run; a main thread that waits longer leaves the work to others
+_WORKING = 0.05  # share of the run; a thread that runs longer does some of the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Ledger:
     """The moments of the steady steps; their weights add up to ``total_ns``."""
 
     unit: str  # "step", "request" or "run"
-    count: int  # how many of them it is about
+    count: int  # number of steps or requests, 1 for a run
     weight_ns: Float64
     cause: Int8
     part: Int8  # of the slices then running
     step: Int64  # index of the step
-    row: Int64  # of samples; NO_SAMPLE where a part is known by slices alone
+    row: Int64  # row of samples; NO_SAMPLE if slices alone show the part
     stack: Int64  # row of the trace's stacks
     stacks: Mapping[int, SampledStack] = field(repr=False)
     files: SourceFiles = field(repr=False)
-    idle_ns: float = 0.0  # in which an event loop had nothing to do; in no moment
-    threads: float = 1.0  # that are in its steps, or do the run's work, at a time
+    idle_ns: float = 0.0  # time in which an event loop had nothing to do; no moment includes it
+    threads: float = 1.0  # average number of threads in steps, or at work in the run
 
     def __len__(self) -> int:
         return len(self.row)
@@ -80,11 +80,11 @@ class Ledger:
         return np.isin(self.stack, [row for row, stack in self.stacks.items() if wanted(stack)])
 
     def each_ns(self, which: Bool) -> float:
-        """Return how long some moments are in an average step."""
+        """Return the time of some moments in an average step."""
         return float(self.weight_ns[which].sum()) / max(self.count, 1)
 
     def in_most_steps(self, which: Bool) -> bool:
-        """Tell whether there are such moments in most steps: else it is done now and then."""
+        """Tell whether most steps have such moments, rather than a few now and then."""
         return len(np.unique(self.step[which])) >= MOST_STEPS * self.count
 
     def take(self, which: Bool) -> Ledger:
@@ -94,7 +94,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The time that a ledger is about, on one thread."""
+    """The time of a ledger on one thread."""
 
     track: int
     time: Intervals
@@ -104,18 +104,18 @@ class _Window:
 
 @shared
 def ledger(trace: Trace) -> Ledger:
-    """Return where the time of the steady steps goes; without steps, that of the run."""
+    """Return where the time of the steady steps goes, or that of the run without steps."""
     return _without(ledger_with_startup(trace), *_STARTUP)
 
 
 @shared
 def ledger_with_startup(trace: Trace) -> Ledger:
-    """Return the same with what is imported and compiled meanwhile."""
+    """Return the same including imports and compilations."""
     steps = step_table(trace)
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
         exact_ns, on_device = run_parts(trace)
-        if on_device and not len(trace.samples):  # else samples tell what starting up is
+        if on_device and not len(trace.samples):  # with samples, these show the start-up
             exact_ns[Part.IDLE] -= min(start_up_idle_ns(trace), int(exact_ns[Part.IDLE]))
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
@@ -141,7 +141,7 @@ def _step_windows(trace: Trace) -> list[_Window]:
 
 
 def _run_windows(trace: Trace) -> list[_Window]:
-    """Return the whole run of the main thread; of the others, too, where it waits for them."""
+    """Return the whole run of the main thread, and of other threads if it waits for them."""
     samples, info = trace.samples, trace.info
     whole = union(np.array([info.start_ns]), np.array([info.end_ns]))
     tracks = np.unique(samples.track).tolist()
@@ -149,7 +149,7 @@ def _run_windows(trace: Trace) -> list[_Window]:
     waits = np.isin(samples.track, main) & (samples.state == ThreadState.BLOCKED)
     waited_ns = int(samples.duration_ns[waits].sum())
     if not main or waited_ns > _WAITING_MAIN * whole.total_ns:
-        # A pool's threads that run no line of the program hand over what others do.
+        # Threads of a pool that run no line of the program only pass on work.
         own = [row for row, stack in sampled_stacks(trace).items() if stack.own]
         runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & np.isin(samples.stack, own)
         working = np.bincount(samples.track[runs], samples.duration_ns[runs], len(trace.tracks))
@@ -183,7 +183,7 @@ def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledg
 
 
 def _windows_at_once(windows: list[_Window]) -> float:
-    """Return how many threads are in their steps at a time, on average."""
+    """Return the average number of threads that are in their steps at a time."""
     times = [window.time for window in windows]
     if len(times) < 2:
         return 1.0
@@ -195,7 +195,7 @@ def _windows_at_once(windows: list[_Window]) -> float:
 
 
 def _threads_at(trace: Trace, windows: list[_Window], time_ns: Int64) -> Int64:
-    """Return how many of the threads there are at some times: from their first sample to the last.
+    """Return how many threads exist at some times: from their first sample to their last.
 
     The times are those of their samples, so that there is at least one.
     """
@@ -208,7 +208,7 @@ def _threads_at(trace: Trace, windows: list[_Window], time_ns: Int64) -> Int64:
 
 
 def _moments(trace: Trace, window: _Window) -> Float64:
-    """Return the samples of a thread within some time: the columns of a ledger."""
+    """Return the samples of a thread in a window, as columns of a ledger."""
     samples = trace.samples
     rows = np.flatnonzero(samples.track == window.track)
     weight = window.time.covered(samples.time_ns[rows], samples.end_ns[rows])
@@ -237,7 +237,7 @@ def _moments(trace: Trace, window: _Window) -> Float64:
 
 
 def _causes(stacks: Mapping[int, SampledStack], keys: Int64) -> Int8:
-    """Return the cause of each moment; there are few different ones."""
+    """Return the cause of each moment; there are few distinct keys."""
     distinct, which = np.unique(keys, axis=1, return_inverse=True)
     causes = [
         cause_of_moment(
@@ -258,7 +258,7 @@ def _part_at(trace: Trace, track: int, time_ns: Int64) -> Int64:
 
 
 def _device_busy(trace: Trace, window: _Window) -> Intervals | None:
-    """Return when devices work within the window; None in a program without device work."""
+    """Return when devices are busy within the window; None without device work."""
     work = device_work(trace)
     if not len(work):
         return None
@@ -266,7 +266,7 @@ def _device_busy(trace: Trace, window: _Window) -> Intervals | None:
 
 
 def _long_gaps(trace: Trace, window: _Window) -> Intervals:
-    """Return where a thread runs no operator for longer than Python needs between two."""
+    """Return where a thread runs no operator for longer than Python takes between two."""
     slices = trace.slices
     is_operator = np.isin(slices.kind, (SliceKind.OPERATOR, SliceKind.RUNTIME))
     rows = np.flatnonzero((slices.track == window.track) & is_operator)
@@ -284,7 +284,7 @@ def _collecting(trace: Trace, window: _Window) -> Intervals:
 
 
 def _with_exact_parts(made: Ledger, parts_ns: Int64, *, on_device: bool) -> Ledger:
-    """Scale the samples of each part to the time that its slices took; add parts without any.
+    """Scale the samples of each part to its exact time by slices; add parts without samples.
 
     What devices do is known by slices alone; the samples tell why they are idle.
     """
@@ -307,7 +307,7 @@ def _with_exact_parts(made: Ledger, parts_ns: Int64, *, on_device: bool) -> Ledg
 
 
 def _with_parts(made: Ledger, parts: list[tuple[Part, float]]) -> Ledger:
-    """Add the time of parts of which there are no samples."""
+    """Add the time of parts without samples."""
     nothing = np.full(len(parts), NO_SAMPLE, np.int64)
     part = np.array([part for part, _ in parts], np.int8)
     return replace(

@@ -79,7 +79,7 @@ _PART_OF_TYPE = {
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Which part a thread is in: one row per interval in which that does not change, in order."""
+    """The parts that a thread is in, one row per interval, in order."""
 
     part: Int8
     start_ns: Int64
@@ -106,7 +106,7 @@ def host_parts(trace: Trace) -> Int8:
 
 @shared
 def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
-    """Return which part a thread is in, from its first slice to its last.
+    """Return the parts that a thread is in, from its first slice to its last.
 
     Python's time between two slices of one part belongs to that part, up to GLUE_NS.
     """
@@ -166,7 +166,7 @@ def _in_closures(trace: Trace, own_part: Int8, is_forward: Bool) -> Int64:
 
 
 def _forward_slices(trace: Trace, types: UInt8) -> Bool:
-    """Return what is forward unless something around it says otherwise."""
+    """Return a mask of slices that are forward unless something around them says otherwise."""
     slices = trace.slices
     is_frame = np.zeros(len(trace.strings), np.bool_)
     is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(MODULE_PREFIX))] = True
@@ -177,7 +177,7 @@ def _forward_slices(trace: Trace, types: UInt8) -> Bool:
 
 
 def _runs(part: Int8, start_ns: Int64, end_ns: Int64) -> Moments:
-    """Join neighbours of one part; empty stretches vanish."""
+    """Join neighbours of one part, and drop empty intervals."""
     not_empty = end_ns > start_ns
     part, start_ns, end_ns = part[not_empty], start_ns[not_empty], end_ns[not_empty]
     if not len(part):

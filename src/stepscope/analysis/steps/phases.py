@@ -19,7 +19,7 @@ _IMPORT_PREFIX = "import "
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Something that is not the program's own work, and how long it took in all."""
+    """Work besides the steps, and how long it took in total."""
 
     name: str
     count: int
@@ -35,7 +35,7 @@ def phase_table(trace: Trace) -> list[Phase]:
 
 
 def without_compilation(trace: Trace, start_ns: Int64, duration_ns: Int64) -> Int64:
-    """Return the durations of some intervals, such as steps, less the compiling within each."""
+    """Return the durations of some intervals without the compilation in each."""
     compiling = _time_of(trace, compilations(trace))
     return duration_ns - compiling.covered(start_ns, start_ns + duration_ns)
 
@@ -47,7 +47,7 @@ def _phase_rows(trace: Trace) -> Iterator[tuple[str, Int64]]:
 
 
 def compilations(trace: Trace) -> Int64:
-    """Return the compilations; a graph break is of their category and has no duration.
+    """Return the compilations; graph breaks have their category, but no duration.
 
     Those of other profilers are known by torch's own marks, where ours are not there.
     """
@@ -57,7 +57,7 @@ def compilations(trace: Trace) -> Int64:
 
 @shared
 def compile_marks(trace: Trace) -> Int64:
-    """Return our own marks of what torch.compile did: compilations and graph breaks."""
+    """Return our own marks of compilations and graph breaks."""
     category = trace.slices.category
     return np.flatnonzero(has_text(category, trace.strings, COMPILE_CATEGORY.__eq__))
 
@@ -76,7 +76,7 @@ def _marked_by_torch(trace: Trace) -> Int64:
 
 
 def import_rows(trace: Trace) -> Int64:
-    """Return our own marks of what the program imported while it was recorded."""
+    """Return our own marks of imports during the recording."""
     if trace.info.producer != PRODUCER:
         return np.zeros(0, np.int64)
     is_mark = is_named(trace, lambda name: name.startswith(_IMPORT_PREFIX))

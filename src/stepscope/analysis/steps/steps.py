@@ -48,7 +48,7 @@ COMPILING_SHARE = 0.1  # a step that spends more of its time compiling is not a 
 
 
 class StepsBy(Enum):
-    """What the steps were recognised by."""
+    """How the steps were recognised."""
 
     MARKS = "as marked"
     ENGINE = "as marked by the server"
@@ -95,7 +95,7 @@ def step_table(trace: Trace) -> Steps:
 
 @shared
 def steady_steps(trace: Trace) -> Bool:
-    """Return which steps show how the program runs once it has started.
+    """Return a mask of the steps that show how the program runs once it has started.
 
     The first ones, which warm up, do not, and neither do those that compile; where nothing
     would be left, all but the first do.
@@ -125,7 +125,7 @@ def _marked(trace: Trace) -> Steps | None:
     rows = np.flatnonzero(slices.kind == SliceKind.STEP)
     numbers = [step_number(trace.name_of(int(row))) for row in rows]
     is_named = np.array([number is not None for number in numbers], np.bool_)
-    rows = rows[is_named]  # a foreign kind may say so of anything
+    rows = rows[is_named]  # foreign traces may use this kind for anything
     return Steps(
         np.array([number for number in numbers if number is not None], np.int32),
         slices.start_ns[rows],
@@ -136,7 +136,7 @@ def _marked(trace: Trace) -> Steps | None:
 
 
 def _by_engine(trace: Trace) -> Steps | None:
-    """Begin a step with each mark of a server's engine, on the thread that has most of them."""
+    """Begin a step with each mark of a server's engine, on the thread with most marks."""
     slices = trace.slices
     rows = outermost(trace, _host_rows(trace, lambda name: _ENGINE_STEP.search(name) is not None))
     if len(rows) < MIN_CALLS:
@@ -148,7 +148,7 @@ def _by_engine(trace: Trace) -> Steps | None:
 
 
 def _by_optimizer(trace: Trace) -> Steps | None:
-    """Cut time where the optimizers have ended a step; what follows the last belongs to none."""
+    """End a step at each optimizer's call; what follows the last belongs to no step."""
     slices = trace.slices
     rows = outermost(trace, _host_rows(trace, _is_optimizer))
     if not len(rows):
@@ -167,7 +167,7 @@ def _is_optimizer(name: str) -> bool:
 
 
 def _last_of_turns(trace: Trace, rows: Int64) -> Bool:
-    """Return which calls of optimizers end a step: the last of those that take turns.
+    """Return a mask of the optimizers' calls that end a step: the last of those that take turns.
 
     A call is told from others by its name and by how many slices it holds, which depends on the
     optimizer and on its parameters; else by the backward pass before it, which is that of another
@@ -194,7 +194,7 @@ def _last_of_turns(trace: Trace, rows: Int64) -> Bool:
 
 
 def _period(values: Int64) -> int:
-    """Return after how many values they repeat; 1 when they are all alike, or never do."""
+    """Return the period of the values; 1 if they are all equal or never repeat."""
     if len(values) < 2 * MIN_CALLS or _repeats(values, 1):
         return 1
     turns = (turn for turn in range(2, LONGEST_TURN + 1) if len(values) >= MIN_CALLS * turn)
@@ -206,7 +206,7 @@ def _repeats(values: Int64, turn: int) -> bool:
 
 
 def _phase(trace: Trace, rows: Int64, turn: int) -> int:
-    """Return the first call that ends a turn: the one before the longest time without a call."""
+    """Return the first call that ends a turn, the one before the longest pause."""
     slices = trace.slices
     apart_ns = slices.start_ns[rows[1:]] - slices.ends_of(rows[:-1])
     usual = [float(np.median(apart_ns[i::turn])) for i in range(turn)]
@@ -220,7 +220,7 @@ def _phase(trace: Trace, rows: Int64, turn: int) -> int:
 
 
 def _by_module(trace: Trace) -> Steps | None:
-    """Begin a step with each call of the outermost module that takes most of the time."""
+    """Begin a step with each call of the outermost module with most of the time."""
     slices = trace.slices
     rows = outermost(trace, np.flatnonzero(slices.kind == SliceKind.MODULE))
     steps = _begun_by(trace, rows, StepsBy.MODULE)
@@ -228,7 +228,7 @@ def _by_module(trace: Trace) -> Steps | None:
 
 
 def _launch_most(trace: Trace, steps: Steps) -> bool:
-    """Tell whether devices do most of their work for the steps: not, if the model only warmed up.
+    """Tell whether the steps launch most device work; a model may only have warmed up.
 
     A CUDA graph that was captured then is replayed outside of any module.
     """
@@ -260,7 +260,7 @@ def _loader_rows(trace: Trace) -> Int64:
 
 
 def _begun_by(trace: Trace, rows: Int64, by: StepsBy) -> Steps | None:
-    """Begin a step with each of the slices of one name and thread; the last ends with its own."""
+    """Begin a step with each slice of one name and thread; the last ends with its own slice."""
     slices = trace.slices
     if len(rows) < MIN_CALLS:
         return None

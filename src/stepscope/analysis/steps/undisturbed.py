@@ -56,20 +56,20 @@ _VALUE_BITS = 36
 
 @dataclass(frozen=True, slots=True)
 class Undisturbed:
-    """A trace without what other programs took from it."""
+    """A trace without the delays that other programs caused."""
 
     trace: Trace
     lost_ns: float = 0.0  # in an average steady step
     _clock: _Clock | None = None
 
     def recorded_ns(self, time_ns: int) -> int:
-        """Return when a moment of this trace was, by the clock of the recording."""
+        """Return a moment of this trace by the recording's clock."""
         return time_ns if self._clock is None else self._clock.recorded_ns(time_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """A clock that runs slower, or stands, while others hold the program up.
+    """A clock that runs slower, or stops, while other programs hold up this one.
 
     Between the moments of ``at_ns``, counted from ``origin_ns``, it runs evenly.
     """
@@ -79,15 +79,15 @@ class _Clock:
     shown_ns: Float64
 
     def shown(self, time_ns: Int64) -> Int64:
-        """Return what it shows at some moments."""
+        """Convert moments of the recording to this clock."""
         since = (time_ns - self.origin_ns).astype(np.float64)
-        # Nothing is cut out before the first of its moments and after the last.
+        # No time is removed before the first moment and after the last.
         cut = np.interp(since, self.at_ns, self.at_ns - self.shown_ns)
         shown: Int64 = np.rint(since - cut).astype(np.int64) + self.origin_ns
         return shown
 
     def recorded_ns(self, shown_ns: int) -> int:
-        """Return a moment at which it shows a time."""
+        """Convert a time of this clock to the recording's."""
         since = float(shown_ns - self.origin_ns)
         if since >= self.shown_ns[-1]:
             return round(since + float(self.at_ns[-1] - self.shown_ns[-1])) + self.origin_ns
@@ -98,7 +98,7 @@ class _Clock:
 
 @shared
 def undisturbed(trace: Trace) -> Undisturbed:
-    """Return a trace without what other programs took; as it is where that was little."""
+    """Return a trace without the delays of other programs; unchanged if they were small."""
     steps, steady = step_table(trace), steady_steps(trace)
     tracks = np.unique(steps.track[steady])
     can_tell = len(tracks) == 1 and steady.sum() >= MIN_STEPS and steps.by is not StepsBy.REQUEST
@@ -110,7 +110,7 @@ def undisturbed(trace: Trace) -> Undisturbed:
         return Undisturbed(trace)
     clock = _clock(trace, int(tracks[0]), waits)
     if not len(clock.at_ns):
-        return Undisturbed(trace)  # it waited within calls of which there are few
+        return Undisturbed(trace)  # it waited in calls that are too few to judge
     lost_ns = time.total_ns - int((clock.shown(time.end_ns) - clock.shown(time.start_ns)).sum())
     return Undisturbed(_by_clock(trace, clock), lost_ns / int(steady.sum()), clock)
 
@@ -122,7 +122,7 @@ def _waits_for_core(trace: Trace, track: int) -> Intervals:
 
 
 def _is_in_its_own_way(trace: Trace, time: Intervals) -> bool:
-    """Tell whether it may be the program itself, or a child of it, that keeps the cores busy."""
+    """Tell whether the program or its children may keep the cores busy."""
     parallelism, samples = trace.info.parallelism, trace.samples
     runs = np.isin(samples.state, RUNNING_STATES)
     ran_ns = int(time.covered(samples.time_ns[runs], samples.end_ns[runs]).sum())
@@ -131,7 +131,7 @@ def _is_in_its_own_way(trace: Trace, time: Intervals) -> bool:
 
 
 def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
-    """Return a clock that stands while a thread waits for a core, and is slow in operators."""
+    """Return a clock that stops while a thread waits for a core, and is slow in operators."""
     slices, steps, origin_ns = trace.slices, step_table(trace), trace.info.start_ns
     steady = np.flatnonzero(steady_steps(trace))
     rows = (slices.kind == SliceKind.OPERATOR) & (slices.track == track) & (slices.duration_ns > 0)
@@ -159,7 +159,7 @@ def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
 
 
 def _time_with_cores(trace: Trace, operators: Intervals, waits: Intervals) -> float:
-    """Return for how much of the operators' time all threads that they run on had a core.
+    """Return the part of the operators' time in which all their threads had a core.
 
     As if the threads of a pool lost theirs independently of the thread that waits for them; of
     several such threads the one that lost most is taken.
@@ -178,7 +178,7 @@ def _time_with_cores(trace: Trace, operators: Intervals, waits: Intervals) -> fl
 def _usual_share(
     trace: Trace, step: Int64, owner: Int64, length_ns: Int64, most_ns: float
 ) -> Float64:
-    """Return how much of the time of each piece its operator takes where it is left alone.
+    """Return the share of each piece's time that its operator takes when undisturbed.
 
     All of them together take no more than ``most_ns``, as far as there are quicker ones.
     """
@@ -196,7 +196,7 @@ def _usual_share(
 
 
 def _same_call(name: Int64, step: Int64) -> Int64:
-    """Return a number for each call, the same in all steps: its name and which of that name."""
+    """Return a number for each call that is the same in all steps: by name and order."""
     order = np.lexsort((name, step))
     first = np.ones(len(name), np.bool_)
     first[1:] = (np.diff(step[order]) != 0) | (np.diff(name[order]) != 0)
@@ -209,7 +209,7 @@ def _same_call(name: Int64, step: Int64) -> Int64:
 
 
 def _usual_ns(call: Int64, took_ns: Int64) -> tuple[Float64, Bool]:
-    """Return how long each of some calls, in order, takes where it is left alone.
+    """Return how long each call, in order, takes when undisturbed.
 
     That is as long as it took where there are few of the same; one that takes longer and longer is
     asked of those that follow. Also return which of them are neither.
@@ -234,7 +234,7 @@ def _usual_ns(call: Int64, took_ns: Int64) -> tuple[Float64, Bool]:
 
 
 def _nearer_to_quickest(name: Int64, call: Int64, took_ns: Int64, most_ns: float) -> Float64:
-    """Return how long calls may take: ``most_ns`` in all, where their names allow it."""
+    """Return durations nearer to the least of each name, ``most_ns`` in all if possible."""
     least, quickest = (
         _low(group, took_ns, 0.0)[group]
         for group in (
@@ -250,7 +250,7 @@ def _nearer_to_quickest(name: Int64, call: Int64, took_ns: Int64, most_ns: float
 
 
 def _low(group: Int64, values: Int64, share: float, groups: int = 0) -> Float64:
-    """Return the value of each group that a share of its values do not exceed; 0 without any."""
+    """Return a low quantile of each group's values; 0 for empty groups."""
     count = np.bincount(group, minlength=groups)
     begin = np.cumsum(count) - count
     # Sorted as one number, group first; what takes more than a minute is not told apart.
@@ -262,12 +262,12 @@ def _low(group: Int64, values: Int64, share: float, groups: int = 0) -> Float64:
 
 
 def _by_clock(trace: Trace, clock: _Clock) -> Trace:
-    """Return a trace with all its times by another clock."""
+    """Return a trace with all times converted to another clock."""
     tables = {name: _table_by_clock(table, clock) for name, table in trace.tables().items()}
     slices: Slices = tables["slices"]
     tables["slices"] = replace(slices, self_ns=_own_ns(trace.slices, slices.duration_ns))
     samples: Samples = tables["samples"]
-    waits = samples.state == ThreadState.READY  # what is left of it is the work that it held up
+    waits = samples.state == ThreadState.READY  # the remaining time is that of the delayed work
     state = np.where(waits, np.uint8(ThreadState.NATIVE), samples.state)
     tables["samples"] = replace(samples, state=state)
     end_ns = int(clock.shown(np.array([trace.info.end_ns]))[0])
@@ -287,7 +287,7 @@ def _table_by_clock(table: Any, clock: _Clock) -> Any:
 
 
 def _own_ns(slices: Slices, duration_ns: Int64) -> Int64:
-    """Return the self time of slices whose duration has changed."""
+    """Return the self time of slices with new durations."""
     inside = slices.parent != NO_PARENT
     parent = slices.parent[inside]
 

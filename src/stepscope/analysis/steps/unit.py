@@ -6,5 +6,5 @@ WHOLE_RUN = "run"
 
 
 def unit_words(unit: str) -> str:
-    """Return what shares are of: ``a step``, ``the run``."""
+    """Return the words for what shares are of: ``a step``, ``the run``."""
     return "the run" if unit == WHOLE_RUN else f"a {unit}"

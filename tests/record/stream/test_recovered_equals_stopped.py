@@ -6,15 +6,18 @@ import shutil
 import signal
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from recovering import memory_of, recovered, rows_of, stack_of, stopped
+from stepscope.trace.model import SliceKind, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("torch")
 
+MOST_APART_NS = 20
 _KILL = """
 import os, signal
 os.kill(os.getpid(), signal.SIGKILL)
@@ -49,6 +52,38 @@ def test_torchs_own_collector(tmp_path: Path, options: dict[str, bool]) -> None:
     inputs = theirs.slices.args.of_row(product, theirs.strings)
     sizes = [[4], [2, 4], [4, 4], [], []] if "shapes" in options else None
     assert inputs.get("Input Dims") == sizes
+
+
+def test_operators_have_the_times_that_were_recorded(tmp_path: Path) -> None:
+    """One recording, read by the program itself and from its stream: each reads the clock once."""
+    within = (
+        _TRAINING
+        + f"""
+import stepscope
+with stepscope.profile() as profiler:
+    train()
+profiler.trace.save({str(tmp_path / "stopped.stepscope")!r})
+"""
+    )
+    whole, part = recovered(tmp_path, within), Trace.load(tmp_path / "stopped.stepscope")
+    ours, theirs = (operators_in_order(trace, part.slices.start_ns[0]) for trace in (part, whole))
+    assert len(ours) > 100
+    assert [name for name, _, _ in theirs] == [name for name, _, _ in ours]
+    for (_, start_ns, duration_ns), (_, their_start_ns, their_ns) in zip(ours, theirs, strict=True):
+        assert abs(their_start_ns - start_ns) <= MOST_APART_NS
+        assert abs(their_ns - duration_ns) <= MOST_APART_NS
+
+
+def operators_in_order(trace: Trace, begin_ns: int) -> list[tuple[str, int, int]]:
+    """Return the names, starts and durations of the operators from a moment on."""
+    slices = trace.slices
+    rows = np.flatnonzero(
+        (slices.kind == SliceKind.OPERATOR) & (slices.start_ns >= begin_ns - MOST_APART_NS)
+    )
+    return [
+        (trace.name_of(row), int(slices.start_ns[row]), int(slices.duration_ns[row]))
+        for row in rows.tolist()
+    ]
 
 
 def test_what_a_kill_loses_of_torchs_own_collector_is_said(tmp_path: Path) -> None:

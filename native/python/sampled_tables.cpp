@@ -138,6 +138,9 @@ class PythonSampler {
     if (is_mine()) sampler_->stop();
   }
 
+  void rest() { sampler_->rest(); }
+  void go_on() { sampler_->start(); }
+
   // How often it has looked at all threads, and at one, so far.
   nb::tuple progress() const {
     const Sampler::Counts& found = sampler_->counts();
@@ -249,6 +252,8 @@ void bind_sampler(nb::module_& m) {
       .def("start", &PythonSampler::start)
       .def("progress", &PythonSampler::progress)
       .def("stop", &PythonSampler::stop)
+      .def("rest", &PythonSampler::rest)
+      .def("go_on", &PythonSampler::go_on)
       .def("collect", &PythonSampler::collect, nb::arg("native_text"));
 }
 

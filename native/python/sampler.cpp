@@ -86,12 +86,19 @@ bool Sampler::reads_truly() {
 
 bool Sampler::start() {
   memory_.close();
+  rests_ = false;
+  stop_.clear();
   return worker_.start<&Sampler::loop>(this, kStackBytes);
 }
 
 void Sampler::stop() {
   stop_.set();
   worker_.join();
+}
+
+void Sampler::rest() {
+  rests_ = true;
+  stop();
 }
 
 void Sampler::loop() {
@@ -101,8 +108,10 @@ void Sampler::loop() {
   memory_.open();
   clock_is_fine_ = cpu_clock_is_fine();
   sees_waits_ = syscalls_are_shown();
-  start_ns_ = monotonic_ns();
-  counts_due_ns_ = start_ns_ + kCountsEveryNs;
+  if (!start_ns_) {
+    start_ns_ = monotonic_ns();
+    counts_due_ns_ = start_ns_ + kCountsEveryNs;
+  }
   int64_t cpu_ns = own_cpu_ns();
   int64_t cost_ns = 0;
   while (!stop_.is_set()) {
@@ -124,13 +133,15 @@ void Sampler::loop() {
   counts_due_ns_ = end_ns;
   measure(end_ns);
   if (journal_.is_on()) stream(end_ns);
-  journal_.end();
+  if (!rests_) journal_.end();
+  earlier_cpu_ns_ = counts_.cpu_ns;
   watched_.clear();  // its files are this thread's
+  list_.forget_all();
   memory_.close();
 }
 
 void Sampler::measure(int64_t now_ns) {
-  counts_.cpu_ns = own_cpu_ns();
+  counts_.cpu_ns = earlier_cpu_ns_ + own_cpu_ns();
   counts_.wall_ns = now_ns - start_ns_;
 }
 

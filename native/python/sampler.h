@@ -76,6 +76,9 @@ class Sampler {
   bool start();
   void stop();
 
+  // End the thread for a while; `start` goes on with the same recording.
+  void rest();
+
   // After stop().
   std::vector<Sample> take_samples() { return samples_.take(); }
   const StackNodes& stacks() const { return stacks_; }
@@ -158,6 +161,7 @@ class Sampler {
   Counts counts_;
   int64_t lost_stacks_ = 0;
   int64_t start_ns_ = 0;
+  int64_t earlier_cpu_ns_ = 0;  // of the threads before this one
   int64_t counts_due_ns_ = 0;
   int64_t others_due_ns_ = 0;
   int64_t others_looked_ns_ = 0;
@@ -181,6 +185,7 @@ class Sampler {
 
   Worker worker_;
   StopSignal stop_;
+  bool rests_ = false;
 };
 
 }  // namespace stepscope

@@ -233,6 +233,8 @@ void bind_stream(nb::module_& m) {
       nb::arg("memory"), nb::arg("disk"), nb::arg("memory_bytes"), nb::arg("ring_bytes") = 0,
       nb::arg("ring_seconds") = 0.0);
   m.def("stop_stream", [] { Stream::instance().stop(); }, nb::call_guard<nb::gil_scoped_release>());
+  m.def("rest_stream", [] { Stream::instance().rest(); }, nb::call_guard<nb::gil_scoped_release>());
+  m.def("go_on_with_stream", [] { Stream::instance().go_on(); });
   m.def(
       "flush_stream", [] { Stream::instance().flush(); }, nb::call_guard<nb::gil_scoped_release>());
   m.def("is_streaming", &Stream::is_on);

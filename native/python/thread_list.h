@@ -18,6 +18,11 @@ class ThreadList {
   // To be told of each that is no longer there. The system's thread may have ended with it, or not:
   // then the interpreter may have put another one in its place.
   void forget(const ThreadPlaces& gone, bool has_ended);
+  // Every thread is new to the next call.
+  void forget_all() {
+    interpreters_.clear();
+    newest_ = 0;
+  }
 
  private:
   struct Known {

@@ -22,6 +22,8 @@ class StopSignal {
     syscall(SYS_futex, &set_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
   }
 
+  void clear() { set_.store(0, std::memory_order_release); }
+
   // Until it is set, or CLOCK_MONOTONIC has come so far.
   void wait_until(int64_t time_ns) const {
     const timespec until{static_cast<time_t>(time_ns / 1'000'000'000),

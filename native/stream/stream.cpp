@@ -265,6 +265,19 @@ void Stream::stop_thread() {
   worker_.join();
 }
 
+void Stream::rest() {
+  if (is_on()) stop_thread();
+}
+
+void Stream::go_on() {
+  if (!is_on()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = false;
+  }
+  worker_.start<&Stream::loop>(this, kStackBytes);
+}
+
 void Stream::loop() {
   thread_id_ = gettid();
   int64_t due_ns = 0;

@@ -48,6 +48,9 @@ class Stream {
   bool start(const StreamPlaces& places);
   // End in order: whoever finds the files knows that all of it was handed over.
   void stop();
+  // End the thread for a while; the stream goes on without what it does now and then.
+  void rest();
+  void go_on();
 
   // Memory for a lane or open slices; null: plain memory will do.
   void* take(BlockKind kind, size_t bytes);

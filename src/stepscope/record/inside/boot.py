@@ -25,6 +25,7 @@ PATHS, NOTICES, END, FAILURES = "paths", "notices", "end", "failures"
 _INSIDE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(os.path.dirname(_INSIDE))
 _MOST_MEMORY = 1 << 40  # the tmpfs itself sets the limit
+_LOOKS_FOR_THREADS = 1000
 _MOST_IMAGES = 1000  # that one process runs, one after the other
 
 _DRIVERS = ("/dev/nvidiactl", "/dev/dxg")  # Linux, and Linux on Windows
@@ -85,6 +86,13 @@ class Agent:
             self.imported(name)
         for kind in plan.get("at_once", "").split():
             self.imported(kind)
+        if sys.version_info >= (
+            3,
+            12,
+        ):  # os.fork() warns of threads, and ours would be the only ones
+            self._rests = False
+            rest, go_on = native.shielded(self._rest), native.shielded(self._go_on)
+            os.register_at_fork(before=rest, after_in_parent=go_on)
         os.register_at_fork(after_in_child=native.shielded(self._begin_in_child))
         _builtin("atexit").register(native.shielded(self.finish))
 
@@ -309,7 +317,29 @@ class Agent:
             "ns": self._native.now_ns() - self._begun_ns,
         }
 
+    def _rest(self) -> None:
+        """End our threads before a fork, if the program has one thread."""
+        ours = 1 + (self._sampler is not None)
+        if os.getpid() != self._pid or _count_threads() != 1 + ours:
+            return
+        self._rests = True
+        self._native.rest_stream()
+        if self._sampler is not None:
+            self._sampler.rest()
+        for _ in range(_LOOKS_FOR_THREADS):  # a thread is counted for some µs after it was joined
+            if _count_threads() == 1:
+                break
+            os.sched_yield()
+
+    def _go_on(self) -> None:
+        if self._rests:
+            self._rests = False
+            self._native.go_on_with_stream()
+            if self._sampler is not None:
+                self._sampler.go_on()
+
     def _begin_in_child(self) -> None:
+        self._rests = False
         self._thread_names, self._notices, self._failures = {}, [], []
         if self._plan["gc_ns"] and self._gc_callback in self._gc.callbacks:
             self._gc.callbacks.remove(self._gc_callback)
@@ -356,6 +386,10 @@ def _target(words: "list[str]") -> str:
             return word
         at += 1
     return "python"
+
+
+def _count_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
 
 
 def _process_name() -> str:

@@ -45,7 +45,7 @@ def test_a_dozen_tests_run_in_a_clone_below_a_folder_with_a_blank(tmp_path: Path
     )
     assert done.returncode == 0, done.stdout + done.stderr
     reasons = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
-    assert all("tools/make_samples.py h200" in reason for reason in reasons), reasons
+    assert not reasons
 
 
 def copy_tree(target: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from stepscope.trace.build import build
 from stepscope.trace.model import Args, Trace, TraceInfo, Track
@@ -17,7 +16,6 @@ from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 SAMPLES_FOLDER = Path(__file__).parents[1] / "samples"
-# Recorded on a GPU, and so perhaps not there yet.
 H200 = ("h200_training", "h200_language_model", "h200_streams")
 PADDLE_SAMPLES = SAMPLES_FOLDER / "paddle"
 EIGHT_RANKS = SAMPLES_FOLDER / "eight_ranks"
@@ -40,11 +38,7 @@ def sample_name(path: Path) -> str:
 
 
 def sample_path(name: str) -> Path:
-    """Return a sample's file; where it is recorded on a GPU and was not yet, skip the test."""
-    paths = [path for path in SAMPLES if sample_name(path) == name]
-    if not paths and name.startswith("h200"):
-        pytest.skip(f"{name} is not in tests/samples: tools/make_samples.py h200 records it")
-    (path,) = paths
+    (path,) = [path for path in SAMPLES if sample_name(path) == name]
     return path
 
 

@@ -149,22 +149,22 @@ def framework_operators(trace: Trace) -> Bool:
     return is_named(trace, lambda name: name.startswith(prefixes))
 
 
-def rows_named(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
+def rows_named(trace: Trace, wanted: Callable[[str], object]) -> Int64:
     return np.flatnonzero(is_named(trace, wanted))
 
 
-def is_named(trace: Trace, wanted: Callable[[str], bool]) -> Bool:
+def is_named(trace: Trace, wanted: Callable[[str], object]) -> Bool:
     return has_text(trace.slices.name, trace.strings, wanted)
 
 
-def has_text(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Bool:
+def has_text(ids: UInt32, strings: Strings, predicate: Callable[[str], object]) -> Bool:
     """Return a mask of the ids whose text satisfies the predicate."""
     mask = _mask(ids, ids_where(ids, strings, predicate))
     return np.zeros(len(ids), np.bool_) if mask is None else mask
 
 
-def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
-    """Return the distinct ids whose text satisfies the predicate, ascending."""
+def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], object]) -> Int64:
+    """Return the distinct ids whose text satisfies the predicate (returns something truthy)."""
     present = distinct_ids(ids)
     texts = strings.texts_of(present.tolist())
     return present[np.fromiter(map(predicate, texts), np.bool_, len(texts))]

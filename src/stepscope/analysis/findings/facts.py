@@ -237,7 +237,7 @@ class Facts:
         time = union(slices.start_ns[rows], slices.ends_of(rows))
         return time.shared_with(self.step_time).total_ns
 
-    def named(self, wanted: Callable[[str], bool]) -> Int64:
+    def named(self, wanted: Callable[[str], object]) -> Int64:
         return rows_named(self.trace, wanted)
 
     def within(self, rows: Int64) -> Bool:

@@ -277,3 +277,13 @@ def _without_async(self_ns: Int64, flags: UInt8) -> Int64:
         self_ns = self_ns.copy()
         self_ns[ended_elsewhere] = 0
     return self_ns
+
+
+def lanes(trace: Trace) -> Int32:
+    """Return each slice's line within its track: its depth, or a free line below.
+
+    Nested slices are at their depth. Where slices overlap without nesting (streams that share a
+    track, asynchronous ranges), each takes the first free line below its parent, so none is hidden.
+    """
+    slices = trace.slices
+    return _native.lanes(slices.start_ns, slices.duration_ns, slices.track, slices.parent)

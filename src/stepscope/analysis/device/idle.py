@@ -91,6 +91,10 @@ class IdleGaps(Table):
         return len(self.start_ns)
 
     @property
+    def end_ns(self) -> Int64:
+        return self.start_ns + self.duration_ns
+
+    @property
     def reason(self) -> Int64:
         """Return the IdleReason that took most of each gap."""
         main: Int64 = self.parts_ns.argmax(axis=1)

@@ -82,7 +82,7 @@ class StartUp:
 
     def happen_once(self, gaps: IdleGaps) -> Bool:
         """Tell in which gaps one-time work is done."""
-        end_ns = gaps.start_ns + gaps.duration_ns
+        end_ns = gaps.end_ns
         once: Bool = self._first_uses.covered(gaps.start_ns, end_ns) > 0
         if self.is_recorded:
             often = self._work.rows[self._first[self._count >= MIN_RUNS]]

@@ -125,11 +125,10 @@ class Facts:
         Compilations have a finding of their own.
         """
         gaps = self.gaps
-        end_ns = gaps.start_ns + gaps.duration_ns
         if self.steps:
             compiles = self._start_up.compiles.shared_with(self.device_time)
-            counted: Int64 = self.device_time.covered(gaps.start_ns, end_ns)
-            return counted - compiles.covered(gaps.start_ns, end_ns)
+            counted: Int64 = self.device_time.covered(gaps.start_ns, gaps.end_ns)
+            return counted - compiles.covered(gaps.start_ns, gaps.end_ns)
         return np.where(self._start_up.happen_once(gaps), 0, gaps.duration_ns)
 
     @cached_property

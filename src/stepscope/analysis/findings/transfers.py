@@ -159,7 +159,7 @@ class HostWaits:
             waits = (parent != NO_PARENT) & self._is_waiting[parent]
             climbing, parent = climbing[waits], parent[waits]
             outermost[climbing] = parent
-        end_ns = (gaps.start_ns + gaps.duration_ns)[in_one]
+        end_ns = gaps.end_ns[in_one]
         since_ns = np.maximum(slices.start_ns[outermost], gaps.start_ns[in_one])
         idle_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
         launching_ns = np.zeros(len(gaps), np.int64)

@@ -15,7 +15,7 @@ from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import HOSTILE, SAMPLES, recording, sample_name, sample_path
 from stepscope import read_trace
 from stepscope.analysis.host.backward import forward_backward
-from stepscope.analysis.host.lanes import lanes
+from stepscope.analysis.tree import lanes
 from stepscope.report.build import export_html
 from stepscope.trace.model import SliceFlags
 

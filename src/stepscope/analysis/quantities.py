@@ -40,7 +40,7 @@ from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import ids_where, outermost
+from stepscope.analysis.tree import is_named, outermost, rows_named
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 
@@ -174,8 +174,7 @@ def _synchronisations(trace: Trace, name: str) -> Quantity:
     if len(work):
         return _of_rows(trace, name, waiting_calls(trace, work))
     slices = trace.slices
-    names = ids_where(slices.name, trace.strings, landmarks().waits.__contains__)
-    would = np.isin(slices.name, names) & (slices.kind == SliceKind.OPERATOR)
+    would = is_named(trace, landmarks().waits.__contains__) & (slices.kind == SliceKind.OPERATOR)
     rows = np.flatnonzero(would & (host_parts(trace) != Part.OPTIMIZER))
     return _of_rows(trace, name, outermost(trace, rows))
 
@@ -253,17 +252,14 @@ def step_times(trace: Trace) -> Int64:
 
 def operator_times(trace: Trace, name: str) -> tuple[float, ...]:
     """Return the time of an operator, kernel or range in each step."""
-    slices = trace.slices
-    rows = np.flatnonzero(np.isin(slices.name, ids_where(slices.name, trace.strings, name.__eq__)))
-    rows = outermost(trace, rows)
-    return _by_step(trace, _asked_ns(trace)[rows], slices.duration_ns[rows])
+    rows = outermost(trace, rows_named(trace, name.__eq__))
+    return _by_step(trace, _asked_ns(trace)[rows], trace.slices.duration_ns[rows])
 
 
 def operator_calls(trace: Trace, name: str) -> Quantity:
     """Count the calls of one operator, kernel or range."""
-    slices = trace.slices
-    rows = np.flatnonzero(np.isin(slices.name, ids_where(slices.name, trace.strings, name.__eq__)))
-    return replace(_of_rows(trace, name, rows), words=f"calls of {name}")
+    counted = _of_rows(trace, name, rows_named(trace, name.__eq__))
+    return replace(counted, words=f"calls of {name}")
 
 
 # Names whose words are more than the name itself.

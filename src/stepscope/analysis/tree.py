@@ -149,22 +149,22 @@ def framework_operators(trace: Trace) -> Bool:
     return is_named(trace, lambda name: name.startswith(prefixes))
 
 
-def rows_named(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
+def rows_named(trace: Trace, wanted: Callable[[str], object]) -> Int64:
     return np.flatnonzero(is_named(trace, wanted))
 
 
-def is_named(trace: Trace, wanted: Callable[[str], bool]) -> Bool:
+def is_named(trace: Trace, wanted: Callable[[str], object]) -> Bool:
     return has_text(trace.slices.name, trace.strings, wanted)
 
 
-def has_text(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Bool:
+def has_text(ids: UInt32, strings: Strings, predicate: Callable[[str], object]) -> Bool:
     """Return a mask of the ids whose text satisfies the predicate."""
     mask = _mask(ids, ids_where(ids, strings, predicate))
     return np.zeros(len(ids), np.bool_) if mask is None else mask
 
 
-def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
-    """Return the distinct ids whose text satisfies the predicate, ascending."""
+def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], object]) -> Int64:
+    """Return the distinct ids whose text satisfies the predicate (returns something truthy)."""
     present = distinct_ids(ids)
     texts = strings.texts_of(present.tolist())
     return present[np.fromiter(map(predicate, texts), np.bool_, len(texts))]
@@ -277,3 +277,13 @@ def _without_async(self_ns: Int64, flags: UInt8) -> Int64:
         self_ns = self_ns.copy()
         self_ns[ended_elsewhere] = 0
     return self_ns
+
+
+def lanes(trace: Trace) -> Int32:
+    """Return each slice's line within its track: its depth, or a free line below.
+
+    Nested slices are at their depth. Where slices overlap without nesting (streams that share a
+    track, asynchronous ranges), each takes the first free line below its parent, so none is hidden.
+    """
+    slices = trace.slices
+    return _native.lanes(slices.start_ns, slices.duration_ns, slices.track, slices.parent)

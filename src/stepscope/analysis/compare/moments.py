@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
+from stepscope.analysis.host.backward import process_of_tracks
 from stepscope.analysis.intervals import Timeline, innermost, union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
@@ -120,7 +121,7 @@ def _thread_timeline(trace: Trace, track: int) -> Timeline:
     slices, parts = trace.slices, host_parts(trace)
     if not len(slices):
         return innermost(trace, np.zeros(0, np.int64))
-    process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+    process = process_of_tracks(trace)
     usable = (slices.flags & SliceFlags.ASYNC == 0) & (slices.duration_ns > 0)
     spans = span_mask(trace)
     if spans is not None:

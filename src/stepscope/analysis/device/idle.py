@@ -41,7 +41,7 @@ from stepscope.analysis.host.event_types import event_types
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.table import Columns, Table
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import has_text
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
@@ -89,6 +89,10 @@ class IdleGaps(Table):
 
     def __len__(self) -> int:
         return len(self.start_ns)
+
+    @property
+    def end_ns(self) -> Int64:
+        return self.start_ns + self.duration_ns
 
     @property
     def reason(self) -> Int64:
@@ -173,10 +177,7 @@ def waiting_calls(trace: Trace, work: DeviceWork) -> Int64:
     """
     slices = trace.slices
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
-    names = ids_where(
-        slices.name[calls], trace.strings, lambda name: _WAITING_CALL.search(name) is not None
-    )
-    named = calls[np.isin(slices.name[calls], names)]
+    named = calls[has_text(slices.name[calls], trace.strings, _WAITING_CALL.search)]
     copies = np.flatnonzero((work.kind == WorkKind.COPY) & (work.call != NO_SLICE))
     waited = slices.ends_of(work.call[copies]) >= work.end_ns[copies]
     return np.union1d(named, work.call[copies[waited]])

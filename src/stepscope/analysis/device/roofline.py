@@ -22,7 +22,7 @@ from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.sums import around, distinct, distinct_pairs, summed
 from stepscope.analysis.table import Table
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import has_text
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
@@ -177,7 +177,7 @@ def _add_operators(
     pieces = np.flatnonzero(operator != NO_SLICE)
     pieces = pieces[slices.args.rest[operator[pieces]] != 0]
     rows, kernels = operator[pieces], slices.name[work.rows[pieces]]
-    tensor = np.isin(kernels, ids_where(kernels, strings, _on_tensor_cores))
+    tensor = has_text(kernels, strings, _on_tensor_cores)
     tensor = np.isin(rows, rows[tensor])  # a call uses all of them
     (names, texts), pair = distinct_pairs(slices.name[rows], slices.args.rest[rows])
     group = 2 * pair + tensor
@@ -221,8 +221,8 @@ def _add_copies(groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64
 
 def _is_copy_on_device(trace: Trace, work: DeviceWork) -> Bool:
     names = trace.slices.name[work.rows]
-    copy_names = ids_where(names, trace.strings, lambda name: _ON_DEVICE in name)
-    within: Bool = (work.kind == WorkKind.COPY) & np.isin(names, copy_names)
+    within: Bool = has_text(names, trace.strings, lambda name: _ON_DEVICE in name)
+    within &= work.kind == WorkKind.COPY
     return within
 
 

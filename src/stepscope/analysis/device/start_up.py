@@ -18,7 +18,7 @@ from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.phases import compilations
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import has_text
 from stepscope.trace.model import NO_SLICE, PRODUCER, Bool, Int64, SliceKind, Trace
 
 # Loading a module of kernels when one of them is first used takes longer.
@@ -82,7 +82,7 @@ class StartUp:
 
     def happen_once(self, gaps: IdleGaps) -> Bool:
         """Tell in which gaps one-time work is done."""
-        end_ns = gaps.start_ns + gaps.duration_ns
+        end_ns = gaps.end_ns
         once: Bool = self._first_uses.covered(gaps.start_ns, end_ns) > 0
         if self.is_recorded:
             often = self._work.rows[self._first[self._count >= MIN_RUNS]]
@@ -103,12 +103,7 @@ class StartUp:
         slices = self._trace.slices
         calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
         calls = calls[slices.duration_ns[calls] >= MIN_FIRST_USE_NS]
-        names = ids_where(
-            slices.name[calls],
-            self._trace.strings,
-            lambda name: _FIRST_USE.search(name) is not None,
-        )
-        return calls[np.isin(slices.name[calls], names)]
+        return calls[has_text(slices.name[calls], self._trace.strings, _FIRST_USE.search)]
 
     @cached_property
     def _first_uses(self) -> Intervals:

@@ -31,7 +31,7 @@ from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import distinct, distinct_pairs
-from stepscope.analysis.tree import call_tree, ids_where
+from stepscope.analysis.tree import call_tree, has_text
 from stepscope.trace.keys import COLLECTIVE
 from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace, Track, UInt8
@@ -173,19 +173,15 @@ def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
     if not len(rows):
         return rows, kind
     names, is_kernel = slices.name[rows], kind == WorkKind.COMPUTE
-    kind[is_kernel & np.isin(names, ids_where(names, strings, is_communication))] = (
-        WorkKind.COMMUNICATION
-    )
+    kind[is_kernel & has_text(names, strings, is_communication)] = WorkKind.COMMUNICATION
     if len(slices.args.rest):
         rest = slices.args.rest[rows]
         collective_ids = strings.ids_with(f'"{COLLECTIVE}"')
         kind[is_kernel & np.isin(rest, collective_ids)] = WorkKind.COMMUNICATION
-    mtia = ids_where(slices.category[rows], strings, lambda word: word == _MTIA_CATEGORY)
-    is_mtia = np.isin(slices.category[rows], mtia)
+    is_mtia = has_text(slices.category[rows], strings, _MTIA_CATEGORY.__eq__)
     if is_mtia.any():
-        copies = ids_where(names, strings, _MTIA_COPIES.__contains__)
-        kind[is_mtia & np.isin(names, copies)] = WorkKind.COPY
-        is_wait = is_mtia & np.isin(names, ids_where(names, strings, _MTIA_WAITS.__contains__))
+        kind[is_mtia & has_text(names, strings, _MTIA_COPIES.__contains__)] = WorkKind.COPY
+        is_wait = is_mtia & has_text(names, strings, _MTIA_WAITS.__contains__)
         rows, kind = rows[~is_wait], kind[~is_wait]
     return rows, kind
 

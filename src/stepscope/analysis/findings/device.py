@@ -60,7 +60,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
         return None
     between_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
     worst = int((between_ns if between_ns.any() else lost_ns).argmax())
-    start_ns, length_ns = int(gaps.start_ns[worst]), int(gaps.duration_ns[worst])
+    start_ns, end_ns = int(gaps.start_ns[worst]), int(gaps.end_ns[worst])
     kernels = int(facts.work.is_kernel.sum())
     ledger = facts.ledger
     spot = hot_spot(ledger, ledger.spent_on(*_LAUNCHING)) if len(facts.trace.samples) else None
@@ -79,7 +79,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
         fix="Give the device more work per launch: a larger batch, fused operators"
         f"{graphs}; move Python work out of the loop.",
         saves_ns=each_ns,
-        evidence=moment(start_ns, start_ns + length_ns),
+        evidence=moment(start_ns, end_ns),
         places=spot.places if spot else (),
     )
 
@@ -190,10 +190,7 @@ def waiting_streams(facts: Facts) -> Finding | None:
         return None
     share = share_words(min(each_ns / unit_ns, 1.0), facts.ledger.unit)
     gaps, worst = facts.gaps, int(lost_ns.argmax())
-    start_ns, end_ns = (
-        int(gaps.start_ns[worst]),
-        int(gaps.start_ns[worst] + gaps.duration_ns[worst]),
-    )
+    start_ns, end_ns = int(gaps.start_ns[worst]), int(gaps.end_ns[worst])
     count = count_text(int((lost_ns > 0).sum()), "gap")
     return device_finding(
         facts,
@@ -214,7 +211,7 @@ def _meanwhile(facts: Facts, lost_ns: Int64) -> str:
     """Name the call in which the host waits during most of the longest gap, if any."""
     gaps, slices = facts.gaps, facts.trace.slices
     worst = int(lost_ns.argmax())
-    begin, end = int(gaps.start_ns[worst]), int(gaps.start_ns[worst] + gaps.duration_ns[worst])
+    begin, end = int(gaps.start_ns[worst]), int(gaps.end_ns[worst])
     calls = waiting_calls(facts.trace, facts.work)
     shared_ns = np.minimum(slices.ends_of(calls), end) - np.maximum(slices.start_ns[calls], begin)
     if not len(calls) or int(shared_ns.max()) < (end - begin) // 2:

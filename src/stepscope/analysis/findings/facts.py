@@ -125,11 +125,10 @@ class Facts:
         Compilations have a finding of their own.
         """
         gaps = self.gaps
-        end_ns = gaps.start_ns + gaps.duration_ns
         if self.steps:
             compiles = self._start_up.compiles.shared_with(self.device_time)
-            counted: Int64 = self.device_time.covered(gaps.start_ns, end_ns)
-            return counted - compiles.covered(gaps.start_ns, end_ns)
+            counted: Int64 = self.device_time.covered(gaps.start_ns, gaps.end_ns)
+            return counted - compiles.covered(gaps.start_ns, gaps.end_ns)
         return np.where(self._start_up.happen_once(gaps), 0, gaps.duration_ns)
 
     @cached_property
@@ -237,7 +236,7 @@ class Facts:
         time = union(slices.start_ns[rows], slices.ends_of(rows))
         return time.shared_with(self.step_time).total_ns
 
-    def named(self, wanted: Callable[[str], bool]) -> Int64:
+    def named(self, wanted: Callable[[str], object]) -> Int64:
         return rows_named(self.trace, wanted)
 
     def within(self, rows: Int64) -> Bool:

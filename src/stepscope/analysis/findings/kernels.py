@@ -17,7 +17,7 @@ from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.remedies import Remedy
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import has_text, ids_where
 from stepscope.units import count_text, duration_text
 
 # Share of the device's busy time in products that a smaller type does many times faster.
@@ -54,7 +54,7 @@ class _Slow(NamedTuple):
     """How products in a slow type are reported."""
 
     identity: str
-    is_slow: Callable[[str], bool]
+    is_slow: Callable[[str], object]
     faster: float  # what another type saves of their time
     takes: str
     sentence: str
@@ -91,7 +91,7 @@ def float64_products(facts: Facts) -> Finding | None:
         facts,
         _Slow(
             "float64",
-            lambda name: _FLOAT64_PRODUCT.search(name) is not None,
+            _FLOAT64_PRODUCT.search,
             FASTER_FLOAT64,
             "Float64 matrix products take",
             "multiplied float64 matrices for {}.",
@@ -140,8 +140,7 @@ def unfused_attention(facts: Facts) -> Finding | None:
     """Find unfused attention: a product, a softmax over all pairs, a product."""
     kind = _kinds(facts, {1: _SOFTMAX, 2: _PRODUCT})
     names = facts.trace.slices.name[facts.work.rows]
-    fused = ids_where(names, facts.trace.strings, lambda n: _FUSED_ATTENTION.search(n) is not None)
-    kind[np.isin(names, fused)] = 0
+    kind[has_text(names, facts.trace.strings, _FUSED_ATTENTION.search)] = 0
     which = np.zeros(len(kind), np.bool_)
     for order in _by_stream(facts):
         products = np.flatnonzero(kind[order] == 2)
@@ -177,8 +176,7 @@ def unfused_attention(facts: Facts) -> Finding | None:
 def _slow_products(facts: Facts, what: _Slow) -> Finding | None:
     work = facts.work
     names = facts.trace.slices.name[work.rows]
-    slow_names = ids_where(names, facts.trace.strings, what.is_slow)
-    slow = (work.kind == WorkKind.COMPUTE) & np.isin(names, slow_names)
+    slow = (work.kind == WorkKind.COMPUTE) & has_text(names, facts.trace.strings, what.is_slow)
     busy_ns = int(work.duration_ns.sum())
     spent_ns = int(work.duration_ns[slow].sum())
     if not slow.any() or spent_ns < MIN_PRODUCTS_SHARE * busy_ns:
@@ -203,14 +201,10 @@ def _kinds(facts: Facts, kinds: dict[int, re.Pattern[str]]) -> NDArray[np.int8]:
     names = facts.trace.slices.name[work.rows]
     kind_of_work = np.zeros(len(work), np.int8)
     for number, pattern in kinds.items():
-        wanted = ids_where(names, facts.trace.strings, partial(_matches, pattern.search))
-        kind_of_work[np.isin(names, wanted) & (kind_of_work == 0)] = number
+        matches = has_text(names, facts.trace.strings, pattern.search)
+        kind_of_work[matches & (kind_of_work == 0)] = number
     kind_of_work[work.kind != WorkKind.COMPUTE] = 0
     return kind_of_work
-
-
-def _matches(search: Callable[[str], object], name: str) -> bool:
-    return search(name) is not None
 
 
 def _by_stream(facts: Facts) -> list[NDArray[np.int64]]:

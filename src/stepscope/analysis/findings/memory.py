@@ -15,7 +15,7 @@ from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.intervals import union
 from stepscope.analysis.memory.timeline import memory_timeline
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import has_text
 from stepscope.trace.model import Bool, Int64, SliceKind, Trace
 from stepscope.units import count_text, duration_text, size_text
 
@@ -175,10 +175,5 @@ def _allocations(facts: Facts) -> Int64:
     """Return the calls in the loop that ask the driver for memory or give it back."""
     slices = facts.trace.slices
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
-    names = ids_where(
-        slices.name[calls],
-        facts.trace.strings,
-        lambda name: DRIVER_ALLOCATION.match(name) is not None,
-    )
-    calls = calls[np.isin(slices.name[calls], names)]
-    return facts.in_loop(calls)
+    asks = has_text(slices.name[calls], facts.trace.strings, DRIVER_ALLOCATION.match)
+    return facts.in_loop(calls[asks])

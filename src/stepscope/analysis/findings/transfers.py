@@ -21,7 +21,7 @@ from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.sums import around
-from stepscope.analysis.tree import framework_operators, ids_where
+from stepscope.analysis.tree import framework_operators, has_text
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text, rate_text
 
@@ -71,10 +71,8 @@ def exposed_copies(facts: Facts) -> Finding | None:
         return None
     worst = int(table.exposed_ns.argmax())
     name = table.name[worst]
-    names = ids_where(facts.trace.slices.name, facts.trace.strings, name.__eq__)
-    which = (facts.work.kind == WorkKind.COPY) & np.isin(
-        facts.trace.slices.name[facts.work.rows], names
-    )
+    has_name = has_text(facts.trace.slices.name[facts.work.rows], facts.trace.strings, name.__eq__)
+    which = (facts.work.kind == WorkKind.COPY) & has_name
     share = exposed_ns / unit_ns
     rate = float(table.bytes_per_second[worst])
     speed = f", at {rate_text(rate)}" if rate else ""
@@ -161,7 +159,7 @@ class HostWaits:
             waits = (parent != NO_PARENT) & self._is_waiting[parent]
             climbing, parent = climbing[waits], parent[waits]
             outermost[climbing] = parent
-        end_ns = (gaps.start_ns + gaps.duration_ns)[in_one]
+        end_ns = gaps.end_ns[in_one]
         since_ns = np.maximum(slices.start_ns[outermost], gaps.start_ns[in_one])
         idle_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
         launching_ns = np.zeros(len(gaps), np.int64)

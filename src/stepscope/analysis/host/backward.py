@@ -57,7 +57,7 @@ def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
     if not len(forward) or not len(with_number):
         return operator
     asked = backward[with_number]
-    process = _processes(trace)
+    process = process_of_tracks(trace)
     thread = _threads(trace, process, forward, asked)
     forward_thread = slices.forward_thread[asked]
     threads = np.unique(np.concatenate((thread, forward_thread)))
@@ -78,8 +78,8 @@ def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
     return operator
 
 
-def _processes(trace: Trace) -> Int64:
-    """Return a number for each track's process, since threads count from 1 in each."""
+def process_of_tracks(trace: Trace) -> Int64:
+    """Return the number of each track's process."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(t.pid, len(numbers)) for t in trace.tracks], np.int64)
 

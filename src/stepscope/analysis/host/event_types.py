@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import inside
-from stepscope.analysis.tree import distinct_ids, ids_where
+from stepscope.analysis.tree import distinct_ids, ids_where, is_named
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import Bool, SliceKind, Trace, UInt8
@@ -60,8 +60,7 @@ def event_types(trace: Trace) -> UInt8:
     # After the categories: early Kinetos called ranges "Operator", too, as Paddle calls operators.
     may_be = (slices.kind == SliceKind.RANGE) | is_operator
     for prefix, event_type in _TYPE_OF_PREFIX.items():
-        names = ids_where(slices.name, strings, partial(_starts_with, prefix))
-        types[np.isin(slices.name, names) & may_be] = event_type
+        types[is_named(trace, partial(_starts_with, prefix)) & may_be] = event_type
     return _with_stated(trace, types)
 
 

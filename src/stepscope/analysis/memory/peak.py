@@ -40,7 +40,7 @@ from stepscope.analysis.memory.timeline import (
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import ids_where, is_named
 from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 from stepscope.trace.names import OPTIMIZER_STEP
 from stepscope.units import size_text
@@ -237,10 +237,8 @@ def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple
 def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> Bool:
     """Return a mask of gradients that an optimizer has used already."""
     slices = timeline.trace.slices
-    names = ids_where(
-        slices.name, timeline.trace.strings, lambda name: name.startswith(OPTIMIZER_STEP)
-    )
-    ends = slices.ends_of(np.isin(slices.name, names))
+    is_step = is_named(timeline.trace, lambda name: name.startswith(OPTIMIZER_STEP))
+    ends = slices.ends_of(is_step)
     ends = ends[ends <= time_ns]
     if not len(ends):
         return np.zeros(len(live), np.bool_)
@@ -256,7 +254,7 @@ def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
     ends = timeline.blocks.end_ns[live]
     is_workspace = np.zeros(len(live), np.bool_)
     climbing = np.flatnonzero(where != NO_SLICE)
-    named = ids_where(slices.name, strings, lambda name: _WITH_WORKSPACE.search(name) is not None)
+    named = ids_where(slices.name, strings, _WITH_WORKSPACE.search)
     takes = np.isin(slices.name, named)
     while len(climbing := climbing[where[climbing] != NO_SLICE]):
         row = where[climbing]

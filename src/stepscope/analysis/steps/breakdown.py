@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
+from stepscope.analysis.host.backward import process_of_tracks
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Int8, Part, host_parts, thread_moments
@@ -80,7 +81,7 @@ def step_breakdown(
         work = work or device_work(trace)
         parts = host_parts(trace) if parts is None else parts
         tracks = steps.track
-        process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+        process = process_of_tracks(trace)
         for track in np.unique(tracks):
             mine = np.flatnonzero(tracks == track)
             window = steps.start_ns[mine], steps.start_ns[mine] + steps.duration_ns[mine]
@@ -99,7 +100,7 @@ def step_breakdown(
 def device_parts(trace: Trace, start_ns: Int64, end_ns: Int64) -> Int64:
     """Return the devices' time per Part in some intervals, for the process of the steps."""
     track = int(step_table(trace).track[0])
-    process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+    process = process_of_tracks(trace)
     work = device_work(trace)
     mine = _work_of(work, process, int(process[track]))
     return _device_parts(work, mine, host_parts(trace), track, (start_ns, end_ns))
@@ -121,7 +122,7 @@ def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     on_host = is_work if is_work.any() else on_host
     busy_ns = np.bincount(slices.track[on_host], slices.self_ns[on_host], len(trace.tracks))
     track = int(busy_ns.argmax())
-    process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+    process = process_of_tracks(trace)
     start_ns = min(trace.info.start_ns or int(slices.start_ns[0]), int(slices.start_ns[0]))
     start_ns = start_ns if since_ns is None else max(start_ns, since_ns)
     window = np.array([start_ns]), np.array([max(int(slices.end_ns.max()), trace.info.end_ns)])

@@ -21,7 +21,7 @@ def recompilations(trace: Trace) -> Int64:
     rows = compilations(trace)
     if not len(compile_marks(trace)):
         return _of_other_profilers(trace, rows)
-    again: Int64 = rows[is_named(trace, lambda name: RECOMPILED.match(name) is not None)[rows]]
+    again: Int64 = rows[is_named(trace, RECOMPILED.match)[rows]]
     return again
 
 
@@ -41,7 +41,7 @@ def _of_other_profilers(trace: Trace, rows: Int64) -> Int64:
     slices, steps = trace.slices, step_table(trace)
     if not len(rows):
         return rows
-    if is_named(trace, lambda name: _COMPILE_ID.search(name) is not None).any():
+    if is_named(trace, _COMPILE_ID.search).any():
         again = rows_named(trace, lambda name: _number(name) > 0)
         numbers = np.searchsorted(
             slices.start_ns[again], [slices.start_ns[rows], slices.ends_of(rows)]

@@ -25,7 +25,7 @@ from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
 from stepscope.analysis.steps.parts import GLUE_NS, Int8, Part, host_parts, thread_moments
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import is_named
 from stepscope.trace.model import Bool, Float64, Int64, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
 
@@ -278,8 +278,8 @@ def _long_gaps(trace: Trace, window: _Window) -> Intervals:
 
 def _collecting(trace: Trace, window: _Window) -> Intervals:
     slices = trace.slices
-    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(COLLECTION))
-    rows = np.flatnonzero(np.isin(slices.name, names) & (slices.track == window.track))
+    collects = is_named(trace, lambda name: name.startswith(COLLECTION))
+    rows = np.flatnonzero(collects & (slices.track == window.track))
     return union(slices.start_ns[rows], slices.ends_of(rows))
 
 

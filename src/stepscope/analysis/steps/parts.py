@@ -28,7 +28,7 @@ from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.phases import compile_marks
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import distinct_ids, ids_where
+from stepscope.analysis.tree import distinct_ids, is_named
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import (
     DEVICE_KINDS,
@@ -130,10 +130,8 @@ def _own_parts(trace: Trace, types: UInt8) -> Int8:
     of_name[present] = [_part_of_name(text) for text in strings.texts_of(present.tolist())]
     own_part: Int8 = of_name[slices.name]
     own_part = np.where(own_part == _NO_PART, of_type[types], own_part)
-    names = ids_where(slices.name, strings, lambda name: _BACKWARD_NAME.search(name) is not None)
-    is_backward = np.zeros(len(strings), np.bool_)
-    is_backward[names] = True
-    own_part[is_backward[slices.name] & (slices.kind == SliceKind.OPERATOR)] = Part.BACKWARD
+    is_backward = is_named(trace, _BACKWARD_NAME.search)
+    own_part[is_backward & (slices.kind == SliceKind.OPERATOR)] = Part.BACKWARD
     own_part[backward_functions(trace)] = Part.BACKWARD
     own_part[compile_marks(trace)] = Part.OTHER
     on_device = np.zeros(max(SliceKind) + 1, np.bool_)
@@ -168,9 +166,8 @@ def _in_closures(trace: Trace, own_part: Int8, is_forward: Bool) -> Int64:
 def _forward_slices(trace: Trace, types: UInt8) -> Bool:
     """Return a mask of slices that are forward unless something around them says otherwise."""
     slices = trace.slices
-    is_frame = np.zeros(len(trace.strings), np.bool_)
-    is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(MODULE_PREFIX))] = True
-    is_forward: Bool = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
+    is_forward = is_named(trace, lambda name: name.startswith(MODULE_PREFIX))
+    is_forward &= slices.kind == SliceKind.PYTHON
     is_forward |= (slices.kind == SliceKind.OPERATOR) | (slices.kind == SliceKind.MODULE)
     is_forward |= types == TracerEventType.Forward
     return is_forward

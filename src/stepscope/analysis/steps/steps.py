@@ -27,7 +27,7 @@ from stepscope.analysis.host.backward import backward_functions
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import without_compilation
-from stepscope.analysis.tree import ids_where, outermost
+from stepscope.analysis.tree import has_text, is_named, outermost
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import Bool, Int32, Int64, SliceKind, Trace
 from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER, REQUEST_CATEGORY
@@ -138,7 +138,7 @@ def _marked(trace: Trace) -> Steps | None:
 def _by_engine(trace: Trace) -> Steps | None:
     """Begin a step with each mark of a server's engine, on the thread with most marks."""
     slices = trace.slices
-    rows = outermost(trace, _host_rows(trace, lambda name: _ENGINE_STEP.search(name) is not None))
+    rows = outermost(trace, _host_rows(trace, _ENGINE_STEP.search))
     if len(rows) < MIN_CALLS:
         return None
     rows = rows[slices.track[rows] == _commonest(slices.track[rows])]
@@ -248,8 +248,7 @@ def _by_loader(trace: Trace) -> Steps | None:
 
 def _by_request(trace: Trace) -> Steps | None:
     slices = trace.slices
-    categories = ids_where(slices.category, trace.strings, REQUEST_CATEGORY.__eq__)
-    rows = np.flatnonzero(np.isin(slices.category, categories))
+    rows = np.flatnonzero(has_text(slices.category, trace.strings, REQUEST_CATEGORY.__eq__))
     if len(rows) < MIN_CALLS:
         return None
     return _numbered(trace, rows, slices.start_ns[rows], slices.ends_of(rows), StepsBy.REQUEST)
@@ -287,11 +286,8 @@ def _numbered(trace: Trace, rows: Int64, starts: Int64, ends: Int64, by: StepsBy
     )
 
 
-def _host_rows(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
-    slices = trace.slices
-    names = ids_where(slices.name, trace.strings, wanted)
-    on_host = ~slices.on_device
-    return np.flatnonzero(np.isin(slices.name, names) & on_host)
+def _host_rows(trace: Trace, wanted: Callable[[str], object]) -> Int64:
+    return np.flatnonzero(is_named(trace, wanted) & ~trace.slices.on_device)
 
 
 def _commonest(values: NDArray[np.integer]) -> int:

@@ -64,7 +64,6 @@ __all__ = [
     "NO_THREAD",
     "PRODUCER",
     "QUERIES",
-    "RECORDINGS",
     "RUNNING_STATES",
     "Args",
     "Bool",
@@ -225,11 +224,13 @@ class Trace(Captured):
         path: str | PathLike[str], progress: Callable[[int, int], None] | None = None
     ) -> Trace:
         """Read a folder that ``save`` wrote, or that a program has recorded into."""
+        from stepscope.trace.placing import RECORDINGS
         from stepscope.trace.store import is_stored_trace, load
 
         file_path("path", path)
         for open_recording in () if is_stored_trace(path) else RECORDINGS:
-            if (recording := open_recording(path)) is not None:
+            recording: Trace | None = open_recording(path)
+            if recording is not None:
                 return recording
         captured, info = load(path, progress)
         return with_info(captured, info)
@@ -256,6 +257,3 @@ QUERIES: Registry[Callable[[Mapping[str, Trace], str, str], polars.DataFrame]] =
 
 # Functions that render a trace for a notebook; the report adds one.
 NOTEBOOK: Registry[Callable[[Trace], str]] = Registry()
-
-# Functions that open the folder of a program that is, or was, recording: None for any other folder.
-RECORDINGS: Registry[Callable[[str | PathLike[str]], Trace | None]] = Registry()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from stepscope.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 TRACE_SUFFIX = ".stepscope"  # of the folder of a saved trace
@@ -30,6 +31,8 @@ def staging_folder(beside: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
+        import shutil  # takes long to import: not needed to start a run
+
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -91,3 +94,8 @@ def shortened(stem: str, rest: str) -> str:
     while len(os.fsencode(stem)) > room:
         stem = stem[:-1]
     return stem
+
+
+# Functions that return the Trace of a program that is, or was, recording into a folder: None for any
+# other folder.
+RECORDINGS: Registry[Callable[[str | os.PathLike[str]], Any]] = Registry()

@@ -9,7 +9,7 @@ from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.stream.places import is_unsealed
-from stepscope.trace.model import RECORDINGS, Trace
+from stepscope.trace.placing import RECORDINGS, Trace
 
 LANDMARKS.register(loader("stepscope.frameworks.python.landmarks:LANDMARKS"))
 

@@ -96,6 +96,6 @@ def shortened(stem: str, rest: str) -> str:
     return stem
 
 
-# Functions that return the Trace of a program that is, or was, recording into a folder: None for any
-# other folder.
+# Functions that return the Trace of a program that is, or was, recording into a folder: None for
+# any other folder.
 RECORDINGS: Registry[Callable[[str | os.PathLike[str]], Any]] = Registry()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.stream.places import is_unsealed
-from stepscope.trace.placing import RECORDINGS, Trace
+from stepscope.trace.placing import RECORDINGS
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
 
 LANDMARKS.register(loader("stepscope.frameworks.python.landmarks:LANDMARKS"))
 

@@ -59,6 +59,14 @@ def test_what_was_there_before_is_not_counted_when_it_goes() -> None:
     assert changes(prof.trace) == []
 
 
+def test_a_block_that_was_sampled_too_is_given_back_after_the_recording() -> None:
+    before = allocated_before()
+    with profile(profile_memory=True, held_memory=True):
+        kept = [torch.empty(16 << 20, dtype=torch.uint8)]
+    kept.clear()
+    assert allocated_before() == before
+
+
 def test_without_profile_memory_nothing_is_kept() -> None:
     with profile() as prof:
         torch.empty(256)

@@ -82,7 +82,10 @@ class CpuAllocator final : public c10::Allocator {
     c10::DataPtr data = inner()->allocate(bytes);
     const uint8_t mode = mode_.load(std::memory_order_relaxed);
     if (mode & kSamples && my_draws.is_drawn(bytes)) sample(data, bytes);
-    if (mode & kNotesAll && may_take(data, &give_back)) note(data.get(), bytes);
+    if (mode & kNotesAll && may_take(data, &give_back)) {
+      data.compare_exchange_deleter(&give_back_any, &give_back_sampled);
+      note(data.get(), bytes);
+    }
     return data;
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back_any; }
@@ -136,6 +139,12 @@ class CpuAllocator final : public c10::Allocator {
   static void give_back(void* data) {
     if (data) note(data, 0);
     inner()->raw_deleter()(data);
+  }
+
+  // A release of a block that was noted, and sampled as well.
+  static void give_back_sampled(void* data) {
+    if (data && mode_.load(std::memory_order_relaxed) & kSamples) core.sampled_block_released(data);
+    give_back(data);
   }
 
   // A release of a block that may have been sampled.

@@ -21,7 +21,7 @@ def shown(value: object) -> str:
 
 
 def whole(name: str, value: Any, way_out: str = "") -> int:
-    """Return a whole number; what is none raises TypeError."""
+    """Return a whole number; raise TypeError for any other value."""
     try:
         if isinstance(value, float) and value.is_integer():
             return int(value)
@@ -32,14 +32,14 @@ def whole(name: str, value: Any, way_out: str = "") -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return a truth value; a text or a container, which is true whatever it says, is none."""
+    """Return a truth value; texts and containers, which may be meant as False, raise TypeError."""
     if isinstance(value, str | bytes | list | tuple | dict | set) or callable(value):
         raise TypeError(f"{name}={shown(value)}: give True or False")
     return bool(value)
 
 
 def number(name: str, value: Any, way_out: str) -> None:
-    """Refuse what is no number."""
+    """Raise TypeError for a value that is no number."""
     try:
         float(value)
     except (TypeError, ValueError):
@@ -73,7 +73,7 @@ def _is_profilers(value: Any) -> bool:
 
 
 def takes(name: str, value: Any, count: int, way_out: str) -> None:
-    """Refuse a function that cannot be called with ``count`` arguments, where that can be told."""
+    """Raise TypeError for a function that is known not to take ``count`` arguments."""
     try:
         inspect.signature(value).bind(*range(count))
     except TypeError as error:
@@ -83,7 +83,7 @@ def takes(name: str, value: Any, count: int, way_out: str) -> None:
 
 
 def file_path(name: str, value: Any) -> None:
-    """Refuse what is not the name of a file; whether it can be written shows later."""
+    """Raise an error for a value that cannot name a file; whether it can be written shows later."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name}={shown(value)}: give the name of a file, a str or a Path")
     text = os.fspath(value)
@@ -94,19 +94,19 @@ def file_path(name: str, value: Any) -> None:
 
 
 def folder_path(name: str, value: Any) -> None:
-    """Refuse what is not the name of a folder."""
+    """Raise TypeError for a value that cannot name a folder."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name}={shown(value)}: give the name of a folder, a str or a Path")
 
 
 def text_or_none(name: str, value: Any) -> None:
-    """Refuse what is no text."""
+    """Raise TypeError for a value that is neither a text nor None."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name}={shown(value)}: give a str, or None")
 
 
 def several(name: str, value: Any, one: Callable[[Any], bool], example: str) -> None:
-    """Refuse one of something where several are asked for, and what is not even one."""
+    """Raise TypeError for one item instead of a list, and for anything else."""
     if value is None or (hasattr(value, "__iter__") and not isinstance(value, str)):
         return
     if one(value):

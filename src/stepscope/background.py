@@ -26,10 +26,9 @@ _QUIET_S = 1.0  # how long an exit waits before it says so
 
 
 class Exports:
-    """What is being written, and what waits for it."""
+    """The files that are being written or wait for it."""
 
     def __init__(self) -> None:
-        """Begin with nothing; the thread is started when there is work."""
         self._changed = threading.Condition()
         self._jobs: deque[tuple[str, Callable[[], object]]] = deque()
         self._thread: threading.Thread | None = None
@@ -52,7 +51,7 @@ class Exports:
             return [what for what, _ in self._jobs]
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until all is written; raise what went wrong. Tell whether it was done in time."""
+        """Wait until all files are written; raise the first error. Return False after a timeout."""
         if threading.current_thread() is self._thread:
             return True  # a job that waits for itself
         with self._changed:
@@ -102,7 +101,7 @@ class Exports:
             notify(f"writing {left[0]}{rest} before the program ends ({waited:.0f} s)")
 
     def forget(self) -> None:
-        """Start anew, in a forked child."""
+        """Start without jobs, in a forked child."""
         self.__init__()  # type: ignore[misc]
 
 
@@ -114,5 +113,5 @@ os.register_at_fork(after_in_child=shielded(EXPORTS.forget))
 
 
 def wait_for_exports() -> None:
-    """Wait until everything that is written in the background is there; raise what went wrong."""
+    """Wait until all background files are written; raise the first error."""
     EXPORTS.wait()

@@ -9,7 +9,7 @@ _E = TypeVar("_E", bound=Enum)
 
 
 class NamedAlike(Enum):
-    """An enum whose members equal those of the framework's own, which is not imported."""
+    """An enum whose members equal those of the framework's own enum of the same name."""
 
     def __eq__(self, other: object) -> bool:
         """Compare by name with members of this enum and of any enum with the same class name."""
@@ -31,7 +31,6 @@ class NumberedAlike(IntEnum):
         return int(self) == _number_of(self, other)
 
     def __ne__(self, other: object) -> bool:
-        """Compare as ``==`` does."""
         return int(self) != _number_of(self, other)
 
     __hash__ = IntEnum.__hash__

@@ -19,7 +19,6 @@ class TraceReadError(StepscopeError):
     """A file that cannot be read as a trace."""
 
     def __init__(self, path: str | PathLike[str], reason: str, way_out: str = "") -> None:
-        """Say which file, what is wrong with it, and what to do."""
         self.path = str(path)
         self.reason = reason
         self.way_out = way_out

@@ -12,7 +12,7 @@ _GROUP = "stepscope"
 
 
 def load_extensions() -> None:
-    """Import all; what they add registers itself."""
+    """Import all extensions; each registers what it adds."""
     if not _may_have_extensions():
         return
     from importlib.metadata import entry_points

@@ -24,10 +24,9 @@ _ALL_USERS = "4294967295"
 
 
 class SharedFolderError(OSError):
-    """Others can write to a folder, or exchange it."""
+    """A folder that others can write to or exchange."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        """Say which, and why it is not trusted."""
         super().__init__(reason)
         self.path = path
         self.strerror = f"{reason}: {path}" if reason else str(path)
@@ -55,7 +54,7 @@ def open_private_folder(path: Path, *, create: bool = False) -> int:
 
 
 def is_safe_parent(path: Path) -> bool:
-    """Tell whether nobody else can exchange what we make in a folder, as in a sticky /tmp."""
+    """Return whether nobody else can exchange what we make in a folder; a sticky /tmp is safe."""
     try:
         folder = os.open("/", _OPEN)
     except OSError:
@@ -99,7 +98,7 @@ def _temporary_folders() -> Iterator[Path]:
 
 
 def _entered(folder: int, name: str, *, create: bool) -> int:
-    """Open a folder within another, and close that."""
+    """Open a folder within another, and close the outer one."""
     try:
         inner = os.open(name, _OPEN, dir_fd=folder)
     except FileNotFoundError:
@@ -113,7 +112,7 @@ def _entered(folder: int, name: str, *, create: bool) -> int:
 
 
 def _check_parent(folder: int, path: Path) -> None:
-    """Refuse a folder in which others could exchange what is ours."""
+    """Raise SharedFolderError for a folder in which others could exchange our files."""
     found = os.fstat(folder)
     if found.st_uid not in _trusted_users():
         raise SharedFolderError(path, "somebody else owns this folder")

@@ -47,15 +47,12 @@ class Registry(Generic[T]):
         return entry
 
     def unregister(self, entry: T) -> None:
-        """Remove an entry."""
         self._entries.remove(entry)
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the entries."""
         return iter(tuple(self._loaded()))
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return len(self._loaded())
 
     def _loaded(self) -> list[T]:

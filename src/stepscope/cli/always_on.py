@@ -68,7 +68,7 @@ def share(text: str) -> float:
 
 
 def add_always_on_options(parser: Parser) -> list[argparse.Action]:
-    """Declare the ring and what makes it write itself out."""
+    """Declare the options of the ring, its triggers, the overhead budget and the control socket."""
     return [
         parser.add_argument(
             "--last",
@@ -126,7 +126,7 @@ def add_always_on_options(parser: Parser) -> list[argparse.Action]:
 
 
 def triggers_of(args: argparse.Namespace) -> Triggers:
-    """Return what the options ask to watch for."""
+    """Return the triggers that the options ask for."""
     from stepscope.live.triggers import Triggers
 
     try:

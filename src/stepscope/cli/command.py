@@ -40,7 +40,6 @@ class ShowVersion(argparse.Action):
     """Prints the version, which is looked up only on request."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """Print it and exit."""
         from stepscope.trace.process_facts import own_version
 
         print(f"stepscope {own_version()}")
@@ -113,7 +112,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_verbs(parser: Parser, commands: Iterable[Command]) -> None:
-    """Add a subcommand for each command."""
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", dest="verb", required=True, parser_class=Parser
     )

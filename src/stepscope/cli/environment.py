@@ -31,7 +31,7 @@ _LOOK_S = 0.01
 
 
 def start_of_environment(text: str) -> None:
-    """Begin what the variable asks for; what is wrong with it is told, and the program goes on."""
+    """Start the recording that the variable asks for; errors are only printed."""
     if text.lower() in {"", "0", "off", "none"} or _is_own_command():
         return
     try:
@@ -95,13 +95,13 @@ def _start(text: str) -> None:
 
 
 def _started(command: list[str]) -> int:
-    """Start a process that this program does not have as its child; return its number."""
+    """Start a process that is no child of this program; return its process id."""
     words = ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command]
     return int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def _end(process: int) -> None:
-    """Have the companion write what it still has to, and wait for it."""
+    """Have the companion write its pending captures, and wait for its end."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
     while is_running(process):

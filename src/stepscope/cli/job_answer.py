@@ -29,7 +29,6 @@ _ONE_RANK_ONLY = ("device", "modules", "memory", "torch_table", "group_by_shape"
 
 
 def opened(path: str) -> Job:
-    """Read a folder of ranks, with progress."""
     from stepscope.job.model import open_job
 
     with Progress(f"reading the ranks of {path}") as progress:

@@ -22,7 +22,6 @@ _RECORD = "record_"  # prefix of the sources' options, which may be named like o
 
 
 def add_table_options(parser: Parser, row_limit: int) -> list[argparse.Action]:
-    """Declare how the table is laid out."""
     return [
         parser.add_argument(
             "--sort-by",
@@ -58,7 +57,7 @@ def _add(parser: Parser, option: Option[Any]) -> argparse.Action:
 
 
 def _checked(option: Option[Any]) -> Callable[[str], str]:
-    """Return what argparse calls with a given value: the option's own error says what is wrong."""
+    """Return a check for argparse that shows the option's own error."""
 
     def check(text: str) -> str:
         try:

@@ -16,7 +16,6 @@ class Progress:
     """
 
     def __init__(self, title: str) -> None:
-        """Name what is being done."""
         self._title = title
         self._lock = threading.Lock()
         self.timer: threading.Timer | None = None
@@ -24,7 +23,6 @@ class Progress:
         self._task: Any = None
 
     def __enter__(self) -> Self:
-        """Wait for a second before anything is shown."""
         if sys.stderr is not None and sys.stderr.isatty():
             self.timer = threading.Timer(_PATIENCE_S, self._show)
             self.timer.daemon = True
@@ -32,7 +30,6 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the terminal as it was."""
         if self.timer is not None:
             self.timer.cancel()
             with self._lock:
@@ -41,7 +38,6 @@ class Progress:
                     self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Update the progress."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)
 

@@ -33,5 +33,4 @@ def paths_of(given: Iterable[Path]) -> list[Path]:
 
 
 def read_all(given: Iterable[Path]) -> list[Trace]:
-    """Read all traces that paths name."""
     return [read(str(path)) for path in paths_of(given)]

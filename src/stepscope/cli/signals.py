@@ -46,7 +46,7 @@ def let_ctrl_c_kill() -> None:
 
 
 def die_by(number: int) -> NoReturn:
-    """End this process by a signal, as if nobody had handled it."""
+    """End this process by a signal with its default action."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)  # it is blocked

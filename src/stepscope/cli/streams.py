@@ -46,7 +46,7 @@ def out() -> TextIO:
 
 
 def say(text: str = "") -> None:
-    """Print a text, as far as the stream can show it."""
+    """Print a text; characters that the stream cannot show are replaced."""
     print(text, file=out())
 
 

@@ -36,7 +36,6 @@ class Tools:
     """The tools over one folder; nothing outside of it is opened."""
 
     def __init__(self, folder: Path) -> None:
-        """Take a folder that exists."""
         self._folder = Folder(folder)
         self._open: OrderedDict[tuple[str, int, int], Trace] = OrderedDict()
 

@@ -25,7 +25,7 @@ _ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was seen of a program: what it says itself, and the last two seconds of it."""
+    """The state of a program: its status, and a trace of its last two seconds."""
 
     status: dict[str, Any]
     answer: Answer
@@ -33,7 +33,6 @@ class Looked:
 
 
 def screen(looked: Looked) -> RenderableType:
-    """Return what is shown."""
     from rich.console import Group
     from rich.text import Text
 
@@ -74,7 +73,7 @@ def _facts(looked: Looked) -> list[str]:
 
 
 def bars(values: Sequence[float]) -> str:
-    """Return one bar a value, the highest for the largest."""
+    """Return a bar for each value; the largest value has the highest bar."""
     most = max(values)
     steps = len(_BARS) - 1
     return "".join(_BARS[max(round(value / most * steps), 1)] for value in values)

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 
 class AlwaysOn:
-    """A recording that goes on, where there is one, and who watches it."""
+    """The recording of a program that calls ``serve``, its steps and its triggers."""
 
     def __init__(self, *, triggers: Triggers | None = None) -> None:
-        """Begin with nothing that records."""
         self.steps = StepWatch(ranges_of_process())
         self.began_s = time.time()
         self._triggers = triggers or Triggers()
@@ -35,7 +34,7 @@ class AlwaysOn:
         self._one_at_a_time = threading.Lock()
 
     def record(self, keep: Last, options: Mapping[str, object]) -> None:
-        """Begin a ring of our own."""
+        """Start a ring, and watch it for triggers."""
         limit = keep.limit()
         recorder = Recorder(make_sources(run_options(options), limit), limit)
         recorder.open()
@@ -50,7 +49,7 @@ class AlwaysOn:
         self._watch.start()
 
     def stop(self) -> None:
-        """End everything of our own."""
+        """End the ring and its triggers."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
@@ -60,11 +59,11 @@ class AlwaysOn:
             own.close()
 
     def best(self) -> Running | None:
-        """Return the recording to look at; None where none runs."""
+        """Return the recording that a capture shows; None if nothing is recorded."""
         return RUNNING.best()
 
     def recorded_for(self, seconds: float, options: Mapping[str, object]) -> Cycle | None:
-        """Record from now on for so long, with options of its own; None when another does so."""
+        """Record for some seconds with options of its own; None while another capture does so."""
         if not self._one_at_a_time.acquire(blocking=False):
             return None
         try:
@@ -82,7 +81,7 @@ class AlwaysOn:
 
 
 def run_options(given: Mapping[str, object]) -> Any:
-    """Return the options of ``stepscope run``, but for those that are given."""
+    """Return the defaults of ``stepscope run``, overridden by the given options."""
     from stepscope.record.options import RecordOptions
 
     values = {

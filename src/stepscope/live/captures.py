@@ -64,7 +64,7 @@ def capture(
 def write_capture(
     recorder: Recorder, why: Mapping[str, Any], path: str | os.PathLike[str] | None = None
 ) -> Path | None:
-    """Take what a recorder holds now, and write it in the background."""
+    """Write what a recorder holds now, in the background."""
     cycle = recorder.snapshot()
     if cycle is None:
         return None
@@ -97,20 +97,20 @@ def save(trace: Trace, why: Mapping[str, Any], target: Path, *, quiet: bool = Fa
 
 
 def new_path() -> Path:
-    """Return a name in the current folder that no other capture of this program has."""
+    """Return a free name in the current folder for a capture of this program."""
     place = place_of_process()
     stem = with_rank(_program(), None if place is None else place.rank)
     return free_path(Path.cwd(), stem + time.strftime("-%Y%m%d-%H%M%S"))
 
 
 def with_rank(stem: str, rank: int | None) -> str:
-    """Return a name that says of which rank it is."""
+    """Return the stem with the rank added, unless it names the rank already."""
     is_named = rank is None or re.search(rf"rank-?{rank}(?!\d)", stem)
     return stem if is_named else f"{stem}-rank{rank}"
 
 
 def free_path(folder: Path, stem: str) -> Path:
-    """Return a name that no other capture has."""
+    """Return a name for a capture that neither exists nor is about to be written."""
     with _naming:
         for number in range(1, _MOST_NAMES):
             path = folder / f"{stem}-capture-{number}{TRACE_SUFFIX}"
@@ -123,7 +123,7 @@ def free_path(folder: Path, stem: str) -> Path:
 def _captured_from_outside(
     reason: str, path: str | os.PathLike[str] | None, *, wait: bool
 ) -> Path | None:
-    """Have the process that follows this run write a capture."""
+    """Have the companion of this run write a capture."""
     from stepscope.live.client import ask_companion
 
     target = str(Path(path).absolute()) if path is not None else None

@@ -18,7 +18,7 @@ _MOST_BYTES = 64 << 20
 
 
 def living() -> list[dict[str, Any]]:
-    """Return the status of every program of this user that can be asked, by process."""
+    """Return the status of each of this user's programs that has a control socket."""
     found = []
     for pid, name in _sockets():
         try:
@@ -48,7 +48,7 @@ def ask(pid: int, request: dict[str, Any], timeout_s: float = _PATIENCE_S) -> An
 
 
 def ask_companion(run: str, request: dict[str, Any]) -> Any:
-    """Return the answer of the process that follows a run, by the folder of the run."""
+    """Return the answer of the companion of a run, found by the folder of the run."""
     end = time.monotonic() + _COMPANION_STARTS_S
     while True:
         names = [each["socket"] for each in living() if each.get("run") == run]

@@ -62,7 +62,6 @@ class Companion:
     """Follows one run from its start to its end."""
 
     def __init__(self, folders: StreamFolders) -> None:
-        """Take the folders of the run; nothing is opened yet."""
         about, plan = folders.about, read_plan(folders.shared)
         self._folders = folders
         self._triggers = Triggers(**about["triggers"]).within_ring(float(plan["seconds"]))
@@ -79,7 +78,7 @@ class Companion:
         self._server = ControlServer(requests) if plan["control"] == "1" else None
 
     def run(self) -> None:
-        """Follow it to its end, and write what is to be captured then."""
+        """Follow the run to its end, and write the captures that still wait then."""
         if self._server is not None:
             self._server.open()
         while self._goes_on():
@@ -92,7 +91,7 @@ class Companion:
         self._writers.shutdown()
 
     def _goes_on(self) -> bool:
-        """Wait a moment; tell whether the program has not ended yet."""
+        """Wait for the next look; return whether the program still runs."""
         number = self._triggers.on_signal
         signals = {signal.SIGTERM, number} if number is not None else {signal.SIGTERM}
         came = signal.sigtimedwait(signals, LOOK_EVERY_S if self._triggers else _OWNER_LOOK_S)
@@ -136,7 +135,7 @@ class Companion:
     # ---- the processes of the run
 
     def _read(self) -> list[Followed]:
-        """Return all that have recorded something, as they are now."""
+        """Return all processes that have recorded something, with their streams read."""
         for name in self._folders.processes():
             if name not in self._processes:
                 self._processes[name] = Followed(self._folders, name)
@@ -146,20 +145,20 @@ class Companion:
         return processes
 
     def _rank_above(self, process: Followed) -> Followed | None:
-        """Return the rank that a process is, or works for; its helpers have its environment."""
+        """Return the rank that a process is or works for: helpers inherit its environment."""
         line = [] if self._is_rank else list(self._line_of(process))
         ranks = [each for each in line if each.rank is not None]
         return next((each for each in reversed(ranks) if each.rank == ranks[0].rank), None)
 
     def _line_of(self, process: Followed) -> Iterator[Followed]:
-        """Yield a process, and those that it comes from, the nearest first."""
+        """Yield a process and its ancestors, the nearest first."""
         by_pid = {each.pid: each for each in self._processes.values()}
         while by_pid.pop(process.pid, None) is not None:
             yield process
             process = by_pid.get(process.parent, process)
 
     def _programs(self) -> list[tuple[Followed, list[Followed]]]:
-        """Return the ranks, or else the process that does the steps, each with its helpers."""
+        """Return each rank with its helpers, or else the process that does the steps with all."""
         living = [each for each in self._read() if each.is_alive]
         groups: dict[Followed | None, list[Followed]] = {}
         for each in living:
@@ -222,7 +221,7 @@ class Companion:
         return {"path": str(path), **{name: told[name] for name in ("pid", "rank", "world_size")}}
 
     def _check_that_it_is_recorded(self, options: Mapping[str, object]) -> None:
-        """Raise an error for what the program itself would have to begin with."""
+        """Raise RequestError for an option that only a start of the program can turn on."""
         for name, value in options.items():
             option = known_options()[name]
             if self._recorded[option] != option.value_of(value):
@@ -234,7 +233,7 @@ class Companion:
     # ---- captures
 
     def _write_in_turn(self, rank: Followed | None, why: Mapping[str, Any]) -> None:
-        """Write a capture that nobody waits for."""
+        """Write a capture in the background."""
         self._write_later(rank, why).add_done_callback(_tell_failure)
 
     def _write_later(
@@ -247,7 +246,7 @@ class Companion:
         start_ns: int = 0,
         is_quiet: bool = False,
     ) -> Future[None]:
-        """Have what is recorded of a rank, or of the program, written from a moment on."""
+        """Write a capture of a rank or the program from ``start_ns`` on, in another process."""
         target = path or self._free_path(rank)
         request = {
             "pid": pid if rank is None else rank.pid,
@@ -262,7 +261,7 @@ class Companion:
         return self._writers.submit(_written, [sys.executable, *words], target)
 
     def _free_path(self, rank: Followed | None) -> Path:
-        """Return a name beside the trace of the run that no other capture has."""
+        """Return a free name for a capture beside the trace of the run."""
         stem = self._output.name.removesuffix(suffix_of(self._output))
         return free_path(self._output.parent, with_rank(stem, None if rank is None else rank.rank))
 

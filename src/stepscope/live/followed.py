@@ -22,10 +22,9 @@ _INTERRUPTED = "KeyboardInterrupt"
 
 
 class Followed:
-    """One process, as it was when its stream was last read."""
+    """One process of a run, as of the last read of its stream."""
 
     def __init__(self, folders: StreamFolders, name: str) -> None:
-        """Take the name of its files; nothing is read yet."""
         self.pid = int(name.partition(".")[0])
         memory, segments = str(folders.memory_of(name)), str(folders.segments_of(name))
         self._follower = _native.StreamFollower(memory, segments, STEP_NAMES)
@@ -34,32 +33,29 @@ class Followed:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether it still records."""
+        """Return whether it still records."""
         return not self._follower.is_closed and is_running(self.pid)
 
     @property
     def parent(self) -> int:
-        """Return the number of the process that started it."""
         return int(self._noted(FACTS).get("ppid", 0))
 
     @property
     def rank(self) -> int | None:
-        """Return its place in a job of several processes; None where it has none."""
         place = self._place
         return place["rank"] if (place["world_size"] or 1) > 1 else None
 
     @property
     def memory_bytes(self) -> int:
-        """Return its resident memory."""
         return resident_bytes(self.pid)
 
     @cached_property
     def since_s(self) -> float:
-        """Return the Unix time at which it was started."""
+        """Return the Unix time at which the process started."""
         return wall_ns_of_ticks(start_ticks(self.pid)) / 1e9
 
     def status(self, program: str) -> dict[str, Any]:
-        """Tell who it is; ``program`` is what the whole run is called."""
+        """Return the fields of `stepscope ps`; ``program`` is the run's name."""
         facts, place = self._noted(FACTS), self._place
         words = [str(word) for word in facts.get("argv", ())][1:]
         return {
@@ -74,7 +70,7 @@ class Followed:
         }
 
     def new_failures(self) -> list[str]:
-        """Return the exceptions that nobody has caught since the last call."""
+        """Return the uncaught exceptions since the last call."""
         failures = [str(line) for line in self._noted(FAILURES).get("lines", ())]
         last = str(self._noted(END).get("error", ""))
         if last and not last.startswith(_INTERRUPTED):

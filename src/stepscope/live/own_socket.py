@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 
 class OwnSocket:
-    """A socket, and which one it is for the kernel."""
+    """A socket that knows the kernel's id of its file."""
 
     def __init__(self, line: socket.socket) -> None:
-        """Take a socket that is open."""
         self.line = line
         self._number = line.fileno()
         self._id = _file_at(self._number)
@@ -28,11 +27,11 @@ class OwnSocket:
         return self._number
 
     def is_there(self) -> bool:
-        """Tell whether the number still is this socket's."""
+        """Return whether the file descriptor is still this socket's."""
         return self.line.fileno() == self._number and _file_at(self._number) == self._id
 
     def close(self) -> None:
-        """Close it, unless that is no longer ours to do."""
+        """Close the socket, unless its descriptor belongs to another file by now."""
         if self.line.fileno() < 0:
             return
         if self.is_there():

@@ -33,7 +33,7 @@ class RequestError(Exception):
 
 
 def status(always_on: AlwaysOn, _request: Mapping[str, Any]) -> dict[str, Any]:
-    """Tell who this is and what it records."""
+    """Return who this process is and what it records."""
     recorder = always_on.best()
     return {
         **_who(),
@@ -47,13 +47,13 @@ def status(always_on: AlwaysOn, _request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def steps(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Tell how the last steps went, as far as they are recorded."""
+    """Return the status and the last steps."""
     always_on.steps.read()
     return {**status(always_on, request), **last_steps(always_on.steps)}
 
 
 def last_steps(steps: StepWatch) -> dict[str, Any]:
-    """Tell how the last steps went, as they were read before."""
+    """Return the last steps as of the last read."""
     last = list(steps.steps)[-_STEPS_TOLD:]
     return {
         "steps": [[step.number, step.start_ns, step.duration_ns] for step in last],
@@ -63,7 +63,7 @@ def last_steps(steps: StepWatch) -> dict[str, Any]:
 
 
 def capture(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what the recording holds, or record from now on for ``seconds``; tell the file."""
+    """Write what the recording holds, or record for ``seconds`` from now on; return the path."""
     seconds = request.get("seconds")
     reason = str(request.get("reason") or "asked for from outside")
     options = checked_options(request)
@@ -82,7 +82,6 @@ def capture(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_process(always_on: AlwaysOn) -> Requests:
-    """Return what can be asked of this process."""
     return {
         "status": lambda request: [status(always_on, request)],
         "steps": partial(steps, always_on),
@@ -91,7 +90,7 @@ def of_process(always_on: AlwaysOn) -> Requests:
 
 
 def answer(requests: Requests, text: bytes) -> Mapping[str, Any]:
-    """Return the answer to a request; what is no request gets an error."""
+    """Return the answer to a request, or an error for an invalid one."""
     try:
         request = json.loads(text)
         if not isinstance(request, dict) or request.get("do") not in requests:
@@ -104,7 +103,7 @@ def answer(requests: Requests, text: bytes) -> Mapping[str, Any]:
 
 
 def checked_seconds(request: Mapping[str, Any]) -> float | None:
-    """Return how long is to be recorded from now on; None where what is there is wanted."""
+    """Return how long to record from now on; None for what is recorded already."""
     if request.get("seconds") is None:
         return None
     length = float(request["seconds"])
@@ -114,7 +113,7 @@ def checked_seconds(request: Mapping[str, Any]) -> float | None:
 
 
 def asked_path(request: Mapping[str, Any]) -> Path | None:
-    """Return where a capture is to be written; None where that is not said."""
+    """Return where to write a capture; None if the request does not say."""
     path = Path(request["path"]) if request.get("path") else None
     if path is not None and not path.is_absolute():
         raise RequestError(f"{path}: give the whole path")
@@ -128,7 +127,7 @@ def _who() -> dict[str, Any]:
 
 
 def checked_options(request: Mapping[str, Any]) -> dict[str, object]:
-    """Return what is to be recorded besides."""
+    """Return the recording options of a request, checked."""
     given = request.get("options") or {}
     known = known_options() if given else {}
     for name, value in given.items():

@@ -19,7 +19,7 @@ _SOCKET = re.compile(r"(\d+)-[0-9a-f]+\.sock")
 
 
 def runtime_folder() -> Path:
-    """Return the folder; it may not be there yet."""
+    """Return the path of the folder, which may not exist yet."""
     chosen = os.environ.get(_CHOSEN)
     if chosen:
         return Path(chosen)
@@ -31,7 +31,7 @@ def runtime_folder() -> Path:
 
 @contextlib.contextmanager
 def opened_folder(*, create: bool) -> Iterator[int]:
-    """Open the folder, which nobody else can write to; OSError where that cannot be."""
+    """Open the folder; OSError if others can write to it."""
     folder = open_private_folder(runtime_folder(), create=create)
     try:
         if os.fstat(folder).st_mode & 0o077:
@@ -44,7 +44,7 @@ def opened_folder(*, create: bool) -> Iterator[int]:
 
 
 def remove_socket(name: str) -> None:
-    """Take a socket away, and with the last one the folder, if it was not chosen by the user."""
+    """Remove a socket, and with the last one the folder, unless the user chose it."""
     with contextlib.suppress(OSError), opened_folder(create=False) as folder:
         os.unlink(name, dir_fd=folder)
     if not os.environ.get(_CHOSEN):
@@ -53,16 +53,15 @@ def remove_socket(name: str) -> None:
 
 
 def socket_name(token: str) -> str:
-    """Return the name of this process's socket."""
     return f"{os.getpid()}-{token}.sock"
 
 
 def short_path(folder: int, name: str) -> str:
-    """Return a path that fits into the 108 bytes of a socket's address, however deep it lies."""
+    """Return a short path for a socket: its address has room for 108 bytes."""
     return f"/proc/self/fd/{folder}/{name}"
 
 
 def socket_names(folder: int) -> list[tuple[int, str]]:
-    """Return the sockets that are there: the process, and the name."""
+    """Return the process and the name of each socket in the folder."""
     found = (_SOCKET.fullmatch(name) for name in os.listdir(folder))
     return sorted((int(match[1]), match[0]) for match in found if match)

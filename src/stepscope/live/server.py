@@ -41,7 +41,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """A connection; it ends with its answer."""
+    """A connection; it ends after its answer."""
 
     line: OwnSocket
     since: float
@@ -49,10 +49,9 @@ class _Client:
 
 
 class ControlServer:
-    """Listens while it is open; a forked child has none."""
+    """Listens on the control socket while it is open; a forked child has none."""
 
     def __init__(self, requests: Requests) -> None:
-        """Take what can be asked; nothing is opened yet."""
         self._requests = requests
         self._listener: OwnSocket | None = None
         self._name = ""
@@ -63,7 +62,7 @@ class ControlServer:
         self._ended = threading.Event()
 
     def open(self) -> bool:
-        """Begin to listen; tell whether that works here. A failure is told in one line."""
+        """Start to listen; return whether that worked. A failure is printed in one line."""
         try:
             self._listen()
         except OSError as error:
@@ -74,7 +73,7 @@ class ControlServer:
         return True
 
     def close(self) -> None:
-        """Listen no longer, and take the socket away."""
+        """Stop listening, and remove the socket."""
         listener, self._listener = self._listener, None
         if listener is None or self._pid != os.getpid():
             return
@@ -87,12 +86,12 @@ class ControlServer:
         remove_socket(self._name)
 
     def wait(self) -> None:
-        """Wait until everybody who was let in has an answer."""
+        """Wait until all accepted requests are answered."""
         for _ in range(_MOST_ANSWERS):
             self._free.acquire()
 
     def forget(self) -> None:
-        """Close what a fork has copied: the parent's socket stays the parent's."""
+        """Close the copies of the sockets in a forked child; the parent keeps its own."""
         for line in (self._listener, *self._clients, *(self._wake or ())):
             if line is not None:
                 line.close()
@@ -205,7 +204,7 @@ class ControlServer:
 
 
 def _bind(listener: socket.socket, name: str) -> None:
-    """Listen under a name. Nobody can connect before that, or enter the folder but its owner."""
+    """Bind and listen. Until then nobody can connect, and only the owner can enter the folder."""
     for tries_left in reversed(range(_MOST_TRIES)):
         try:
             with opened_folder(create=True) as folder:
@@ -220,7 +219,7 @@ def _bind(listener: socket.socket, name: str) -> None:
 
 
 def _is_ours(line: socket.socket) -> bool:
-    """Tell whether the other end is a process of the same user, or of root."""
+    """Return whether the client is a process of the same user, or of root."""
     told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, user, _ = _CREDENTIALS.unpack(told)
     return user in {os.getuid(), 0}
@@ -239,24 +238,21 @@ os.register_at_fork(after_in_child=shielded(_forget_all))
 
 
 class Serving:
-    """What ``serve`` has begun; a context manager, or close() ends it."""
+    """The recording and the socket that ``serve`` has started; close() or ``with`` ends both."""
 
     def __init__(self, always_on: AlwaysOn, server: ControlServer) -> None:
-        """Take what records and what listens."""
         self._always_on = always_on
         self._server = server
 
     def close(self) -> None:
-        """End both; a second time is harmless."""
+        """End both; a second call does nothing."""
         self._server.close()
         self._always_on.stop()
 
     def __enter__(self) -> Self:
-        """Return it."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
 

@@ -37,12 +37,11 @@ class Step:
 
     @property
     def duration_ns(self) -> int:
-        """Return how long it took."""
         return self.end_ns - self.start_ns
 
 
 def ranges_of_process() -> Callable[[], list[Range]]:
-    """Return what reads the ranges of this process that have ended since its last call."""
+    """Return a function that reads the ranges of this process that ended since its last call."""
     since_ticks = 0
 
     def read() -> list[Range]:
@@ -57,7 +56,7 @@ class StepWatch:
     """The last steps: those that are marked, or else from one call of an optimizer to the next."""
 
     def __init__(self, new_ranges: Callable[[], list[Range]]) -> None:
-        """Know of no step yet; ``new_ranges`` returns those that ended since it was last called."""
+        """Start without steps; ``new_ranges`` returns the ranges that ended since its last call."""
         self._new_ranges = new_ranges
         self._judged = 0  # steps
         self._marked = False
@@ -69,7 +68,7 @@ class StepWatch:
         self.steps: deque[Step] = deque(maxlen=_REMEMBERED)
 
     def read(self) -> None:
-        """Learn of the steps that have ended since the last time."""
+        """Read the steps that have ended since the last call."""
         with self._reading:
             ranges = sorted(self._new_ranges(), key=lambda each: each[2])
             marked = [each for each in ranges if each[0].startswith(_MARKED)]
@@ -92,7 +91,7 @@ class StepWatch:
             return list(self.steps)[-new:] if new else (), self.count
 
     def slow_ones(self, times: float) -> tuple[str, list[dict[str, int]]] | None:
-        """Return what to say of the slow steps since the last call, and them; None without any."""
+        """Return a text about the slow steps since the last call, and the steps; or None."""
         median_ns = self.median_ns()
         slow = []
         steps, self._judged = self.after(self._judged)
@@ -109,7 +108,7 @@ class StepWatch:
         return f"step {worst.number} took {took}, {ratio:.1f} x the median", named
 
     def median_ns(self) -> float | None:
-        """Return the median of the steps until now, or until lately; None while they are few."""
+        """Return the median step, which may be a few steps old; None for too few steps."""
         steps, count = tuple(self.steps), self.count
         if len(steps) < _FIRST_SEEN:
             return None

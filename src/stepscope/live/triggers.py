@@ -30,7 +30,7 @@ _AGAIN = 0.9  # of the mark: memory has to fall below before it counts as rising
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """When to capture, and how often at most."""
+    """When to write a capture, and how often at most."""
 
     slow_step: float | None = None  # times the median of the steps before
     memory_bytes: int | None = None  # resident memory
@@ -40,7 +40,6 @@ class Triggers:
     every_s: float = 10.0  # between two of them
 
     def __post_init__(self) -> None:
-        """Reject what would never come, or always."""
         if self.slow_step is not None and not self.slow_step > 1:
             raise ValueError(f"a slow step takes {self.slow_step} x the median: give more than 1")
         if self.memory_bytes is not None and self.memory_bytes <= 0:
@@ -49,18 +48,17 @@ class Triggers:
             )
 
     def __bool__(self) -> bool:
-        """Tell whether there is any."""
         wanted = (self.slow_step, self.memory_bytes, self.on_signal)
         return self.on_exception or any(each is not None for each in wanted)
 
     def within_ring(self, seconds: float) -> Triggers:
-        """Return them for a ring of so many seconds: it must not lose what waits; 0 is no ring."""
+        """Capture often enough that what waits does not fall off a ring; 0 is no ring."""
         return replace(self, every_s=min(self.every_s, seconds / 2)) if seconds else self
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """What has happened and is not captured yet."""
+    """A reason for a capture that is not written yet."""
 
     by: str
     reason: str
@@ -68,10 +66,10 @@ class _Waiting:
 
 
 class TriggerWatch:
-    """Knows what has happened in a recording, and has it captured."""
+    """Collects the reasons for captures of one recording, and has the captures written."""
 
     def __init__(self, triggers: Triggers, write: Callable[[Mapping[str, Any]], object]) -> None:
-        """Take what to watch for; ``write`` gets why a capture is to be written."""
+        """Take the triggers; ``write`` is called with the reason of each capture."""
         self._triggers = triggers
         self._write = write
         self._waiting: list[_Waiting] = []
@@ -81,19 +79,19 @@ class TriggerWatch:
         self._over_mark = False
 
     def fire(self, by: str, reason: str, slow_steps: Iterable[dict[str, int]] = ()) -> None:
-        """Have something captured: at once, or when the last capture is old enough."""
+        """Ask for a capture; it is written when the last one is old enough."""
         with self._lock:
             self._waiting.append(_Waiting(by, reason, list(slow_steps)))
 
     def look_at_steps(self, steps: StepWatch) -> None:
-        """Look for slow ones among the steps since the last time."""
+        """Check the steps since the last call for slow ones."""
         if self._triggers.slow_step is not None:
             slow = steps.slow_ones(self._triggers.slow_step)
             if slow is not None:
                 self.fire("slow step", *slow)
 
     def look_at_memory(self, used_bytes: int) -> None:
-        """Look whether the resident memory has risen over the mark."""
+        """Check whether resident memory has risen over the mark."""
         mark = self._triggers.memory_bytes
         if mark is not None:
             if used_bytes > mark and not self._over_mark:
@@ -101,7 +99,7 @@ class TriggerWatch:
             self._over_mark = used_bytes > (mark * _AGAIN if self._over_mark else mark)
 
     def capture_waiting(self, *, now: bool = False) -> None:
-        """Have written what waits, if the last capture is old enough."""
+        """Write a capture for the waiting reasons, if the last capture is old enough."""
         young = time.monotonic() - self._captured_at < self._triggers.every_s
         with self._lock:
             if not self._waiting or (young and not now):
@@ -127,7 +125,7 @@ class TriggerWatch:
 
 
 class OwnTriggers:
-    """Watches the recording of this process from a thread of its own, until it is stopped."""
+    """Watches the recording of this process on a thread of its own."""
 
     def __init__(
         self,
@@ -136,7 +134,6 @@ class OwnTriggers:
         write: Callable[[Mapping[str, Any]], object],
         is_recording: Callable[[], bool],
     ) -> None:
-        """Take what to watch for, the steps, and what a TriggerWatch needs."""
         self._triggers = triggers
         self._steps = steps
         self._watch = TriggerWatch(triggers, write)
@@ -146,7 +143,6 @@ class OwnTriggers:
         self._undo: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin to watch."""
         if not self._triggers:
             return
         if self._triggers.on_exception:
@@ -157,7 +153,7 @@ class OwnTriggers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer; what waits is captured now."""
+        """End the watch, and capture what still waits."""
         self._ended.set()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
@@ -232,7 +228,7 @@ class OwnTriggers:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Return a process's resident memory; 0 where the system does not tell."""
+    """Return a process's resident memory; 0 if the kernel does not say."""
     try:
         with open(f"/proc/{process}/statm", "rb") as file:  # noqa: PTH123 - asked often
             return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -38,7 +38,7 @@ _NO_INDEX = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A closed window: its events, when it was open, and what was dropped."""
+    """The events of a closed window, when it was open, and what was dropped."""
 
     captured: Captured
     start_ns: int

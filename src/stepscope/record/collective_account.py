@@ -25,12 +25,12 @@ _FIELDS: Mapping[str, type] = {
 
 
 class CollectiveAccount:
-    """Groups, calls, and what a framework keeps of both itself."""
+    """Process groups, calls of collectives, and the framework's own records of both."""
 
     def __init__(
         self, source: str, *, is_inside: bool = False, limit: MemoryLimit | None = None
     ) -> None:
-        """Begin with nothing; inside a program, calls are kept in the stream alone."""
+        """Start empty; inside a recorded program, calls are only written to the stream."""
         is_ring = limit is not None and limit.is_ring
         self._is_inside = is_inside
         self._journal = Journal(source, is_on=is_inside)
@@ -44,7 +44,7 @@ class CollectiveAccount:
 
     @classmethod
     def left(cls, left: LeftBehind, source: str) -> CollectiveAccount:
-        """Return what a process has noted, without what does not fit."""
+        """Return the account that a process left in its stream, without values of a wrong type."""
         account = cls(source)
         noted = entries(left, source)
         for each in noted:
@@ -65,7 +65,7 @@ class CollectiveAccount:
         self.calls, self.flights = [], ()
 
     def learn(self, groups: Mapping[str, Group], rank: int | None) -> None:
-        """Take what there is now; groups that are gone are remembered."""
+        """Remember the current groups and the rank; groups that are gone stay known."""
         if rank != self.rank and rank is not None:
             self.rank = rank
             self._journal.add({"rank": rank})
@@ -75,20 +75,20 @@ class CollectiveAccount:
                 self._journal.add({"group": group.told()})
 
     def add(self, call: Collective) -> None:
-        """Keep what one call was."""
+        """Note one call."""
         if self._is_inside:
             self._journal_of_calls.add(_plain(call))
         elif len(self.calls) < _MOST_CALLS:
             self.calls.append(call)
 
     def keep_flights(self, flights: Sequence[Collective]) -> None:
-        """Keep what the framework itself has noted."""
+        """Note the framework's own records of calls."""
         self.flights = flights
         for each in flights:
             self._journal.add({"flight": _plain(each)})
 
     def keep_buckets(self, buckets: Mapping[int, list[str]]) -> None:
-        """Keep which modules are reduced together."""
+        """Note which modules are reduced together."""
         for size, modules in buckets.items():
             if self.buckets.get(size) != modules:
                 self.buckets[size] = modules

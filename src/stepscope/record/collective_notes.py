@@ -32,12 +32,11 @@ class CollectiveNotes(Source):
     watching: ClassVar[list[CollectiveNotes]]  # those of a framework that record now
 
     def __init_subclass__(cls) -> None:
-        """Have a forked child begin with nobody."""
+        """Give each framework a list of its own, which is empty in a forked child."""
         cls.watching = []
         os.register_at_fork(after_in_child=shielded(cls.watching.clear))
 
     def __init__(self, patches: Mapping[str, Patches], account: CollectiveAccount) -> None:
-        """Touch nothing yet; ``patches`` are made once their modules are imported."""
         self._patches = [PatchesWhenImported(name, each) for name, each in patches.items()]
         self.account = account
 
@@ -57,12 +56,12 @@ class CollectiveNotes(Source):
         """Return a recording whose slices of collectives say what is known of them."""
 
     def refine(self, captured: Captured) -> Captured:
-        """Write into the slices of collectives what was noted of them."""
+        """Add what was noted to the slices of collectives."""
         return self.completed(captured, self.account)
 
     @classmethod
     def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
-        """Write into the slices what the process has noted in its stream."""
+        """Add what the process noted in its stream to the slices of collectives."""
         return cls.completed(captured, CollectiveAccount.left(left, cls.name))
 
     @abstractmethod
@@ -77,7 +76,6 @@ class CollectiveNotes(Source):
         self.watching.append(self)
 
     def stop(self) -> None:
-        """Note no more."""
         if self in self.watching:
             self.watching.remove(self)
         for each in self._patches:
@@ -85,20 +83,18 @@ class CollectiveNotes(Source):
         self.look()
 
     def note(self, call: Collective) -> None:
-        """Keep what one call of a collective was."""
         self.account.add(call)
         if call.group not in self.account.groups:
             self.look()
 
     @classmethod
     def note_in_all(cls, call: Collective) -> None:
-        """Have all that record keep what a call was."""
         for each in tuple(cls.watching):
             each.note(call)
 
     @classmethod
     def looking_first(cls, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what destroys groups, wrapped so that they are looked at before."""
+        """Return a function that destroys groups, wrapped so that the groups are noted first."""
 
         def destroy(*args: Any, **kwargs: Any) -> Any:
             for each in tuple(cls.watching):

@@ -38,7 +38,7 @@ class Group:
     backend: str = ""
 
     def told(self) -> dict[str, Any]:
-        """Return it as torch writes it into its files."""
+        """Return the group as torch writes it into its files."""
         return {
             "pg_name": self.name,
             "pg_desc": self.description,
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(slots=True)
 class Collective:
-    """One call of a collective on this rank; what is None nobody knows."""
+    """One call of a collective on this rank; None stands for an unknown value."""
 
     name: str
     start_ns: int
@@ -69,11 +69,11 @@ class Collective:
 
     @property
     def is_point_to_point(self) -> bool:
-        """Tell whether two ranks alone take part."""
+        """Return whether only two ranks take part."""
         return self.name in POINT_TO_POINT
 
     def take(self, other: Collective) -> None:
-        """Learn what another account of the same call knows."""
+        """Fill in unknown values from another record of the same call."""
         for name in _KNOWN:
             if getattr(self, name) is None:
                 setattr(self, name, getattr(other, name))
@@ -114,7 +114,7 @@ _KNOWN = (
 
 
 def take_notes(calls: Sequence[Collective], notes: Sequence[Collective]) -> None:
-    """Tell each call, in order, what was noted around it on its thread."""
+    """Fill in each call, in time order, from the note that encloses it on its thread."""
     by_thread: dict[str, list[Collective]] = {}
     for note in sorted(notes, key=lambda note: note.start_ns):
         by_thread.setdefault(note.thread, []).append(note)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Cycle:
-    """What was recorded between a start and a stop."""
+    """A finished recording."""
 
     def __init__(self, make: Callable[[], Trace], size: int) -> None:
-        """Take what makes the trace, once, and about how many events it has."""
+        """Take the function that builds the trace, and the approximate number of events."""
         self._make: Callable[[], Trace] | None = make
         self._size = size
         self._trace: Trace | None = None
@@ -25,16 +25,14 @@ class Cycle:
         self._process = os.getpid()
 
     def __len__(self) -> int:
-        """Return how many events there are, about."""
         return self._size
 
     def __bool__(self) -> bool:
-        """Be true, also without events."""
         return True
 
     @property
     def trace(self) -> Trace:
-        """Return the trace, which is built now unless it was before."""
+        """Return the trace; the first call builds it."""
         if self._process != os.getpid():  # a thread that builds is not in a forked child
             self._process, self._lock = os.getpid(), threading.Lock()
         with self._lock:

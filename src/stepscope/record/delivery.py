@@ -19,13 +19,13 @@ _MOST_BYTES = 1 << 34
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Columns, and how many events were lost."""
+    """The events that a source kept in memory, and how many it lost."""
 
     captured: Captured
     lost: int
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write the file, whole or not at all."""
         from stepscope.trace.plain import packed
 
         strings = self.captured.strings
@@ -38,7 +38,7 @@ class Delivery:
 
     @classmethod
     def load(cls, path: Path) -> Delivery:
-        """Read what ``save`` wrote; PlainError for what it did not write, or OSError."""
+        """Read a file that ``save`` wrote; PlainError for any other content, or OSError."""
         from stepscope.trace.plain import unpacked
         from stepscope.trace.regular_file import read_regular
         from stepscope.trace.schema import TABLES, Captured, Track

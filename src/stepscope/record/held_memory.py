@@ -19,33 +19,30 @@ if TYPE_CHECKING:
 
 
 class HeldMemory:
-    """The blocks that one recording is told of."""
+    """A sample of the blocks that were allocated during one recording and are still in use."""
 
     def __init__(self) -> None:
-        """Listen to nobody yet."""
         self._native: _native.HeapSamples | None = None
         self._names: Mapping[int, str] = {}
 
     def start(self) -> None:
-        """Begin with no block."""
         native = _native.HeapSamples()
         self._native = native if native.start() else None
 
     def stop(self) -> None:
-        """Be told no more."""
         if self._native is not None:
             self._native.stop()
             self._names = thread_names()
 
     def collect(self) -> Captured | None:
-        """Return the blocks, once."""
+        """Return the blocks, once; the sample is dropped."""
         native, self._native = self._native, None
         if native is None:
             return None
         return _captured(native.collect(), self._names)
 
     def so_far(self) -> Captured | None:
-        """Return the blocks that were held until now; it goes on."""
+        """Return the blocks in use now; the sampling goes on."""
         if self._native is None:
             return None
         self._names = thread_names()
@@ -53,7 +50,6 @@ class HeldMemory:
 
     @staticmethod
     def recover(left: LeftBehind) -> Captured | None:
-        """Return the blocks that a process held."""
         return _captured(left.native.held(), left.thread_names)
 
 

@@ -77,7 +77,7 @@ def keywords_of(args: Mapping[str, Any]) -> dict[str, Any]:
 def with_inputs(
     strings: Strings, args: Args, inputs: UInt32, spelled: Mapping[int, str]
 ) -> tuple[Strings, Args]:
-    """Add the inputs, by number as ``spelled_inputs`` has them, to the args of their slices."""
+    """Add the inputs to the args of their slices; ``spelled`` is from ``spelled_inputs``."""
     import numpy as np
 
     from stepscope.trace.strings import Strings
@@ -176,7 +176,7 @@ class _Decoder:
         return self._text()
 
     def _keep_keyword(self, name: str) -> None:
-        """Read a value that has a name; tensors and what else has no spelling are left out."""
+        """Read a keyword input; tensors and other values without a spelling are left out."""
         mark = self._bytes[self._at]
         if mark == _TEXT:
             self.keywords[name] = self._marked_text()

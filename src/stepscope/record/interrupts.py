@@ -25,7 +25,7 @@ class HeldSignals:
     """
 
     def __enter__(self) -> Self:
-        """Replace the handlers, but for those that are not in Python or defer already."""
+        """Replace the handlers, except those that are not in Python or defer signals already."""
         self._handlers: dict[int, Handler] = {}
         self._pending: dict[int, FrameType | None] = {}
         if _is_main_thread():

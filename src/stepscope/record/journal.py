@@ -43,7 +43,7 @@ class Journal:
 
 
 def entries(left: LeftBehind, source: str) -> list[dict[str, Any]]:
-    """Return what a source noted, in that order; the values are as hostile as any file's."""
+    """Return a source's entries in order; their values may be hostile, as in any file."""
     numbers = {
         int(number): entry
         for name, entry in left.meta.items()
@@ -54,13 +54,13 @@ def entries(left: LeftBehind, source: str) -> list[dict[str, Any]]:
 
 
 def pieces(data: bytes) -> Iterator[str]:
-    """Yield bytes as texts for entries, at least one."""
+    """Yield bytes as texts for entries; at least one text."""
     for at in range(0, len(data) or 1, _PIECE_BYTES):
         yield binascii.b2a_base64(data[at : at + _PIECE_BYTES], newline=False).decode("ascii")
 
 
 def bytes_of(piece: object) -> bytes:
-    """Return the bytes that a text of ``pieces`` stands for; none for anything else."""
+    """Return the bytes of a text from ``pieces``; empty for anything else."""
     if not isinstance(piece, str):
         return b""
     try:

@@ -31,7 +31,6 @@ class MemoryLimit:
     seconds: float = 0.0  # what a ring holds; 0: what fits
 
     def __post_init__(self) -> None:
-        """Reject a bound that is no number, or too small to hold anything."""
         whole("bytes", self.bytes, "such as 512 << 20 for 512 MiB")
         if not isinstance(self.keep, Keep):
             raise TypeError(f"keep={shown(self.keep)}: give Keep.OLDEST or Keep.NEWEST")
@@ -72,7 +71,6 @@ class Last:
     bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject what is no length of time, and no size."""
         if self.seconds is None and self.bytes is None:
             raise TypeError("Last() keeps nothing: give Last(seconds=60) or Last(bytes=200 << 20)")
         if self.seconds is not None:
@@ -81,7 +79,7 @@ class Last:
                 raise ValueError(f"seconds={shown(self.seconds)}: give more than 0, such as 60")
 
     def limit(self, most: MemoryLimit | None = None) -> MemoryLimit:
-        """Return the bound on the buffers; ``most`` is another one, which holds as well."""
+        """Return the bound on the buffers; ``most`` is another bound, and the smaller one holds."""
         sizes = [self.bytes, most.bytes if most is not None else None]
         size = min((each for each in sizes if each is not None), default=_RING_BYTES)
         return MemoryLimit(size, Keep.NEWEST, is_ring=True, seconds=float(self.seconds or 0))

@@ -21,35 +21,30 @@ if TYPE_CHECKING:
 
 
 class LoaderRanges(Source):
-    """A source: a range around every fetch, and in it around each item and the collation."""
+    """A source that records each fetch, and within it each item and the collation."""
 
     when = WORKERS
     module: ClassVar[str]  # that has the fetchers
     fetchers: ClassVar[Patches]
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._patches = PatchesWhenImported(self.module, self.fetchers)
 
     def start(self) -> None:
-        """Mark fetches from now on."""
         self._patches.start()
 
     def stop(self) -> None:
-        """Mark them no longer."""
         self._patches.stop()
 
     def describe(self) -> str:
-        """Say what is recorded."""
         is_imported = self.module in sys.modules
         return "fetches, items and collations of data loaders" if is_imported else ""
 
 
 class WorkerCounts:
-    """Notes how many workers the loaders of one framework have, for all recordings that ask."""
+    """Counts the workers of the loaders of one framework, for all recordings that ask."""
 
     def __init__(self, module: str, base: str) -> None:
-        """Take where the class of all iterators is."""
         self.module = module
         self.patches = Patches(self._patch)
         self.listeners: list[LoaderWorkers] = []
@@ -72,35 +67,31 @@ class WorkerCounts:
 
 
 class LoaderWorkers(Source):
-    """A source of one figure: the most workers that a loader of the program has."""
+    """A source of one number: the largest number of workers of a loader."""
 
     when = LOADER_WORKERS
     counts: ClassVar[WorkerCounts]
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self.most: int | None = None
         self._patches = PatchesWhenImported(self.counts.module, self.counts.patches)
 
     def start(self) -> None:
-        """Count from now on."""
         self.most = None
         self.counts.listeners.append(self)
         self._patches.start()
 
     def stop(self) -> None:
-        """Count no longer."""
         self._patches.stop()
         if self in self.counts.listeners:
             self.counts.listeners.remove(self)
 
     def parallelism(self) -> Mapping[str, float]:
-        """Return the figure, if there was a loader."""
         return {} if self.most is None else {"loader workers": float(self.most)}
 
 
 def ranged_fetchers(module: str) -> Patches:
-    """Return the replacements for the fetchers of a module."""
+    """Return patches for the fetchers of a module."""
     return Patches(partial(_patch_fetchers, module))
 
 
@@ -137,7 +128,7 @@ def _name_of(function: Any) -> str:
 
 
 class _Items:
-    """A dataset whose items are read in ranges; in all else it is the dataset."""
+    """A dataset whose item reads are ranges; all else is passed on."""
 
     def __init__(self, dataset: Any, name: str) -> None:
         self._dataset = dataset
@@ -152,7 +143,7 @@ class _Items:
 
 
 class _Iterator:
-    """An iterator whose items come in ranges."""
+    """An iterator whose items are ranges."""
 
     def __init__(self, items: Any, name: str) -> None:
         self._items = items

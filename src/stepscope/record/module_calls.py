@@ -46,7 +46,7 @@ class ModuleCalls:
         """While these hold, too, those of their parts are."""
 
     def in_phase(self, phase: str, is_marked: Callable[[], bool]) -> Patches:
-        """Return what makes every call a range of a phase, unless somebody else marks it."""
+        """Return patches that make each call a range of a phase, unless something else marks it."""
 
         def mark(patches: Patches) -> None:
             if (found := self._find()) is not None:
@@ -100,7 +100,6 @@ class ModelCalls(Source):
     calls: ClassVar[ModuleCalls]
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         wanted = (self.calls.watched, self.calls.recorded)
         self._patches = [PatchesWhenImported(self.module, each) for each in wanted]
 
@@ -110,7 +109,6 @@ class ModelCalls(Source):
             each.start()
 
     def stop(self) -> None:
-        """Leave the framework as it was."""
         for each in reversed(self._patches):
             each.stop()
 
@@ -125,22 +123,18 @@ class AllModuleCalls(Source):
     of_what: ClassVar[str]
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         wanted = (self.calls.watched, self.calls.recorded, self.calls.named)
         self._patches = [PatchesWhenImported(self.module, each) for each in wanted]
 
     def start(self) -> None:
-        """Record calls from now on, or from the framework's import on."""
         self.calls.models.forget()  # they may have changed since the last recording
         for each in self._patches:
             each.start()
 
     def stop(self) -> None:
-        """Leave the framework as it was."""
         for each in reversed(self._patches):
             each.stop()
 
     def describe(self) -> str:
-        """Say what is used."""
         is_imported = self.module in sys.modules
         return f"calls of {self.of_what}, by qualified name" if is_imported else ""

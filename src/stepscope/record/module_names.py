@@ -36,7 +36,6 @@ class Names(dict[int, "Entry"]):
     """
 
     def __init__(self, root: Any, anatomy: Anatomy) -> None:
-        """Look all names up."""
         self._anatomy = anatomy
         self._root = weakref.ref(root)
         self.looked_again = False  # in the call of the model that is in progress
@@ -95,13 +94,12 @@ class Models:
     """The names of every model that is called while something records."""
 
     def __init__(self, anatomy: Anatomy) -> None:
-        """Know none."""
         self._anatomy = anatomy
         self._names: dict[int, tuple[weakref.ref[Any], Names]] = {}
         self._most = _MODELS_AT_FIRST  # to be known before those that are gone are looked for
 
     def forget(self) -> None:
-        """Look all names up anew from now on."""
+        """Drop all names, so that they are looked up again."""
         self._names.clear()
 
     def names_of(self, root: Any) -> Names:

@@ -21,7 +21,6 @@ class StackMode(Enum):
     ALL_CALLS = "all-calls"  # C functions that libraries call, too
 
     def __bool__(self) -> bool:
-        """Tell whether there is something to record."""
         return self is not StackMode.NONE
 
 
@@ -44,7 +43,7 @@ class Option(Generic[T]):
     at_once: str = ""  # what a run that asks for it records from the beginning: a trigger
 
     def value_of(self, given: object) -> T:
-        """Return the value that was meant, by text from outside or by a value in a program."""
+        """Return the value of what was given, a text from outside or a value in a program."""
         if self.parse is not None:
             return self.parse(given)
         if isinstance(self.default, Enum) and isinstance(given, str):
@@ -98,7 +97,6 @@ class RecordOptions:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the options that were given."""
         return frozenset(self._values)
 
     def __getitem__(self, option: Option[T]) -> T:
@@ -115,5 +113,4 @@ class RecordOptions:
         return RecordOptions(**{**self._values, **values})
 
     def __repr__(self) -> str:
-        """Show the call that makes it."""
         return f"RecordOptions({', '.join(f'{k}={v!r}' for k, v in self._values.items())})"

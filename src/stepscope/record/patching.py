@@ -137,7 +137,6 @@ class PatchesWhenImported:
     """One recording's use of replacements that wait for a module to be imported."""
 
     def __init__(self, module: str, patches: Patches) -> None:
-        """Remember both without importing anything."""
         self._module = module
         self._patches = patches
         self._on = False
@@ -154,7 +153,6 @@ class PatchesWhenImported:
             self._imported(module)
 
     def stop(self) -> None:
-        """Release the replacements."""
         self._on = False
         self._hook.remove()
         if self._holds:

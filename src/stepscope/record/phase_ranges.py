@@ -37,7 +37,6 @@ class ByClass:
         self._marked = marked
 
     def __call__(self, plain: _Function) -> _Function:
-        """Return the method with a range around it."""
         fragment, marked = self._fragment, self._marked
 
         @functools.wraps(plain)
@@ -64,7 +63,6 @@ class Outermost:
         self._here = _Here()
 
     def __call__(self, plain: _Function) -> _Function:
-        """Return the function with a range around it."""
         name, fragment, marked, here = self._name, self._fragment, self._marked, self._here
 
         @functools.wraps(plain)

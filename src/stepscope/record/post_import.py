@@ -21,12 +21,12 @@ _executed: set[str] = set()
 
 
 def note_executed(module: str) -> None:
-    """Take a module as imported: its code has run, though the import has not returned yet."""
+    """Treat a module as imported: its code has run, though the import has not returned yet."""
     _executed.add(module)
 
 
 def imported_module(name: str) -> ModuleType | None:
-    """Return a module whose code has run; None for one whose import is going on, or to come."""
+    """Return a module whose code has run; None while its import is in progress, or before."""
     module = sys.modules.get(name)
     if module is None or name in _executed:
         return module
@@ -40,19 +40,17 @@ class PostImport:
     def __init__(
         self, module: str, then: Callable[[ModuleType], None], *, shown: bool = True
     ) -> None:
-        """Watch nothing yet. Recordings show how long the import took, unless it is not shown."""
+        """Install nothing yet; ``shown`` makes the import a range of recordings."""
         self._module = module
         self._then = then
         self._shown = shown
         self._asking: set[int] = set()  # threads that are in find_spec, which asks the others
 
     def install(self) -> None:
-        """Begin to watch."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
-        """Watch no longer."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
@@ -98,7 +96,7 @@ class _CallingLoader:
         self.also(then, shown=shown)
 
     def also(self, then: Callable[[ModuleType], None], *, shown: bool) -> None:
-        """Call somebody else back, too."""
+        """Call another function back, too."""
         self._then.append(then)
         if shown:
             scope = record_function(f"import {self._name}")  # seconds that are not the program's
@@ -118,21 +116,21 @@ class _CallingLoader:
                     notify(f"{module.__name__} is not recorded as it should be: {what}")
 
     def _give_back(self, module: ModuleType) -> None:
-        """Leave the module with its own loader, as it is without us."""
+        """Give the module its own loader back."""
         for owner, name in ((module, "__loader__"), (module.__spec__, "loader")):
             if getattr(owner, name, None) is self:
                 setattr(owner, name, self._loader)
 
 
 class _Unshown:
-    """Stands in for a range that nobody wants to see."""
+    """A range that is not recorded."""
 
     def __enter__(self) -> None: ...
     def __exit__(self, *_: object) -> None: ...
 
 
 def _spec_of(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-    """Return what the first finder that knows the module says of it."""
+    """Return the spec from the first finder that knows the module."""
     for finder in list(sys.meta_path):
         find = getattr(finder, "find_spec", None)
         spec: ModuleSpec | None = find(name, path, target) if find is not None else None

@@ -44,7 +44,6 @@ class RangeStack(threading.local):
     """The open ranges of each thread, recorded and forwarded to a tool."""
 
     def __init__(self) -> None:
-        """Begin with an empty stack on each thread."""
         self._open: list[tuple[record_function, Tool | None]] = []
 
     def push(self, message: str, tool: Tool | None = None) -> int:

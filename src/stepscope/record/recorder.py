@@ -35,7 +35,7 @@ class Recorder:
         *,
         keep_cycles: bool = False,
     ) -> None:
-        """Take the sources; with ``keep_cycles``, ``trace`` holds all cycles, not only the last."""
+        """Take the sources; with ``keep_cycles``, ``trace`` holds all cycles."""
         self._sources = tuple(sources)
         self._limit = limit
         self._keep_cycles = keep_cycles
@@ -51,12 +51,11 @@ class Recorder:
 
     @property
     def is_ring(self) -> bool:
-        """Tell whether only the last of what happens is kept."""
+        """Return whether only the last part of a recording is kept."""
         return self._limit is not None and self._limit.is_ring
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Return what records."""
         return self._sources
 
     @property
@@ -66,7 +65,7 @@ class Recorder:
 
     @property
     def cycle(self) -> Cycle | None:
-        """Return what was recorded, of which the trace may not be built yet."""
+        """Return the last cycle, whose trace may not be built yet."""
         if len(self._cycles) > 1:
             cycles = tuple(self._cycles)
             self._cycles = [Cycle(partial(_joined, cycles), sum(map(len, cycles)))]
@@ -79,11 +78,11 @@ class Recorder:
 
     @property
     def is_parents(self) -> bool:
-        """Tell whether this is a forked child's copy of one that records in the parent."""
+        """Return whether this is a forked child's copy of a recorder that records in the parent."""
         return self._window is not None and os.getpid() != self._pid
 
     def open(self) -> None:
-        """Tell the sources that a run begins, which may have steps that are not recorded."""
+        """Tell the sources that a run begins; not all of its steps may be recorded."""
         for source in self._sources:
             source.open()
 
@@ -121,7 +120,7 @@ class Recorder:
         return None if cycle is None else cycle.trace
 
     def finish(self) -> Cycle | None:
-        """End the cycle; its trace is built when it is first wanted. None without a cycle."""
+        """End the cycle; its trace is built on first use. None without a cycle."""
         window = self._window if self.active else None
         self._window = None
         RUNNING.remove(self)
@@ -210,7 +209,7 @@ class Recorder:
             self._paused_ns = None
 
     def _cost_ns(self) -> float:
-        """Return the calibrated cost of an event, which is measured where nothing records."""
+        """Return the calibrated cost of an event, measured without a recording."""
         costs = [cost for source in self._sources if (cost := source.overhead_ns())]
         return max(costs, default=0.0) or range_overhead_ns()
 

@@ -29,36 +29,32 @@ class Recorder(Protocol):
 
 
 class Running:
-    """Recorders between their start and their stop."""
+    """The recorders between their start and their stop."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._recorders: list[Recorder] = []
 
     def add(self, recorder: Recorder) -> None:
-        """Take one that has started."""
         self._recorders.append(recorder)
 
     def remove(self, recorder: Recorder) -> None:
-        """Let one go; a second time is no error."""
         if recorder in self._recorders:
             self._recorders.remove(recorder)
 
     def __iter__(self) -> Iterator[Recorder]:
-        """Return them, the latest first."""
+        """Yield the active ones, the latest first."""
         return reversed([each for each in list(self._recorders) if each.active])
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(list(iter(self)))
 
     def best(self) -> Recorder | None:
-        """Return the one to look at: the latest ring, or else the latest of all."""
+        """Return the latest ring, or else the latest recorder."""
         every = list(self)
         return next((each for each in every if each.is_ring), next(iter(every), None))
 
     def forget(self) -> None:
-        """Know of none, in a forked child."""
+        """Forget all, in a forked child."""
         self._recorders.clear()
 
 

@@ -113,7 +113,7 @@ def steps(name: str, count: Any) -> int:
 
 
 def first_recorded(action_at: object) -> int | None:
-    """Return the first step that a schedule of ours records; None for anybody else's."""
+    """Return the first step that one of our schedules records; None for any other schedule."""
     step = getattr(action_at, FIRST_RECORDED, None)
     return step if isinstance(step, int) else None
 

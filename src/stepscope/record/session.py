@@ -156,7 +156,7 @@ class Session:
         return self.recorder.active
 
     def why_nothing(self) -> str:
-        """Say why there is no trace, in steps that came and steps that the schedule needs."""
+        """Return why there is no trace: how many steps came, and how many the schedule needs."""
         if not self.marks_steps:
             return "nothing was recorded between start() and stop()"
         came = count_text(self.step_num, "time")
@@ -171,7 +171,7 @@ class Session:
         )
 
     def _ends_unrecorded(self) -> bool:
-        """Tell whether the run ends where nothing is recorded, and nobody has said so."""
+        """Return whether the run ends in an unrecorded step, without a warning so far."""
         return self.marks_steps and not self._warned and self.action in (NONE, WARMUP)
 
     def _alive(self) -> bool:

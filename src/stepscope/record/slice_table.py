@@ -16,7 +16,6 @@ class SliceTable:
     """Slices of this process, all of one category, gathered one by one."""
 
     def __init__(self, category: str) -> None:
-        """Begin with nothing."""
         self._texts: dict[str, int] = {"": 0, category: 1}
         self._threads: dict[int, int] = {}
         self._rows: list[tuple[int, int, int, int, int, bool]] = []

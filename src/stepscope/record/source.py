@@ -79,7 +79,7 @@ class Source(ABC):
         """End recording."""
 
     def collect(self) -> Captured | None:
-        """Return what the source itself kept since ``start``; None when the recorder has it."""
+        """Return the events that the source kept since ``start``; None if the recorder has them."""
         return None
 
     def hand_over(self) -> Callable[[], Captured | None]:
@@ -91,31 +91,31 @@ class Source(ABC):
         return lambda: part
 
     def so_far(self) -> Captured | None:
-        """Return what the source itself has kept since ``start``; it goes on."""
+        """Return the events kept since ``start``, while the source goes on."""
         return None
 
     def refine(self, captured: Captured) -> Captured:
-        """Return the recording of all sources with what this one knows of another's events."""
+        """Return the recording of all sources, completed by what this source knows."""
         return captured
 
     @classmethod
     def recover(cls, _left: LeftBehind) -> Captured | None:
-        """Return what such a source left in the stream of a process that ended abnormally."""
+        """Return the events that such a source left in the stream of an ended process."""
         return None
 
     @classmethod
     def described_by(cls, left: LeftBehind) -> str:
-        """Return what such a source said of itself in a process that has ended."""
+        """Return what such a source said of itself in an ended process."""
         return left.told_by_sources("sources", str).get(cls.name, "")
 
     @classmethod
     def lost_by(cls, left: LeftBehind) -> int:
-        """Return how many events such a source dropped in a process that has ended."""
+        """Return how many events such a source dropped in an ended process."""
         return max(left.told_by_sources("lost", int).get(cls.name, 0), 0)
 
     @classmethod
     def refine_recovered(cls, captured: Captured, _left: LeftBehind) -> Captured:
-        """Return a process's recording with what such a source left of another's events."""
+        """Return an ended process's recording, completed as ``refine`` would have."""
         return captured
 
     def close(self) -> None:  # noqa: B027
@@ -130,11 +130,11 @@ class Source(ABC):
         return {}
 
     def describe(self) -> str:
-        """Return in a few words what is used, and why; empty when there is nothing to say."""
+        """Return in a few words what the source uses, and why; may be empty."""
         return ""
 
     def describe_running(self) -> str:
-        """Return the same while it records, for whoever finds the recording after our death."""
+        """Return the description while it records, for a reader of the stream after a crash."""
         return self.describe()
 
     def overhead_ns(self) -> float:
@@ -167,7 +167,6 @@ class SourceGroup:
         self._load = load
 
     def __call__(self) -> Iterable[type[Source]]:
-        """Return the classes."""
         return self._load()
 
 
@@ -186,7 +185,6 @@ def check_options(options: RecordOptions) -> None:
 
 
 def known_options() -> dict[str, Option[Any]]:
-    """Return all options by name."""
     options = list(SHARED_OPTIONS)
     for load in SOURCES:
         options += load.options if isinstance(load, SourceGroup) else declared_options(load())
@@ -222,7 +220,7 @@ def make_sources(
 def made_sources(
     classes: Iterable[type[Source]], options: RecordOptions, limit: MemoryLimit | None
 ) -> list[Source]:
-    """Return those of some sources that the options enable."""
+    """Make those of the sources that the options enable."""
     enabled = [each for each in classes if each.when is None or options[each.when]]
     return [each.made_for(options, limit) for each in enabled]
 
@@ -233,7 +231,7 @@ def source_classes() -> list[type[Source]]:
 
 
 def in_order(classes: Iterable[type[Source]]) -> list[type[Source]]:
-    """Return sources in the order in which they start."""
+    """Sort sources into the order in which they start."""
     return sorted(classes, key=lambda each: each.stage)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Started:
-    """Threads that started, in any number: of those that have ended, the name alone is kept."""
+    """The threads that started; of those that have ended, only the name is kept."""
 
     _FIRST_LOOK = 1024  # at so many, most may have ended
 
@@ -26,7 +26,7 @@ class _Started:
         self._next_look = self._FIRST_LOOK
 
     def note(self, thread: threading.Thread) -> None:
-        """Remember a thread; any may call this at any time."""
+        """Remember a thread; any thread may call this at any time."""
         self._threads.append(thread)
         if len(self._threads) < self._next_look:
             return
@@ -41,11 +41,10 @@ class _Started:
         self._next_look = 2 * len(self._threads) + self._FIRST_LOOK
 
     def names(self) -> dict[int, str]:
-        """Return the names by the system's thread id, the later thread's where one came twice."""
+        """Return the names by thread id; a reused id has the name of its later thread."""
         return {**self._ended, **_names(*self._threads)}
 
     def forget(self) -> None:
-        """Begin anew."""
         self._threads.clear()
         self._ended.clear()
         self._next_look = self._FIRST_LOOK

@@ -22,7 +22,6 @@ class Window:
     """
 
     def __init__(self, limit: MemoryLimit | None = None) -> None:
-        """Open it: recording starts now."""
         STARTED_THREADS.acquire()
         if limit is None:
             self._id = _native.open_window(0, False)
@@ -33,7 +32,6 @@ class Window:
         self.note_thread_names()
 
     def restart(self) -> None:
-        """Make the window begin now."""
         _native.restart_window(self._id)
 
     def note_thread_names(self) -> None:
@@ -41,18 +39,17 @@ class Window:
         self._names.update(thread_names())
 
     def close(self) -> Recorded:
-        """Close it and return its events."""
         return self.end().recorded()
 
     def end(self) -> HeldEvents:
-        """Close it; its events are made into columns when they are wanted."""
+        """Close the window; its events become columns when they are read."""
         self.note_thread_names()
         held = HeldEvents(_native.end_window(self._id), self._names)
         STARTED_THREADS.release()
         return held
 
     def look(self) -> HeldEvents:
-        """Return its events so far, of a ring those that it holds; it stays open."""
+        """Return the events so far; the window stays open."""
         self.note_thread_names()
         return HeldEvents(_native.look_at_window(self._id), dict(self._names))
 
@@ -64,16 +61,14 @@ class HeldEvents:
     """
 
     def __init__(self, native: _native.HeldWindow, names: dict[int, str]) -> None:
-        """Take the native events, and the names of threads."""
         self._native = native
         self._names = names
 
     def __len__(self) -> int:
-        """Return how many records there are."""
         return len(self._native)
 
     def recorded(self) -> Recorded:
-        """Return them as columns, once."""
+        """Return the events as columns; they can be read once."""
         from stepscope.record.capture import recorded
 
         result = recorded(self._native.columns(), self._names)
@@ -83,7 +78,7 @@ class HeldEvents:
 
 
 def clear_stacks() -> None:
-    """Forget all Python stacks, unless somebody records or holds events that have some."""
+    """Drop all Python stacks, unless a recording or unread events need them."""
     if not _native.held_windows():
         _native.clear_stacks()
 

@@ -67,7 +67,6 @@ def _first_without(rank: int, stem: str, rest: str) -> Path:
 
 
 def has_rank(folder: Path, rank: int) -> bool:
-    """Tell whether a run folder has the trace of a rank."""
     return any(folder.glob(f"rank-{rank}.*"))
 
 

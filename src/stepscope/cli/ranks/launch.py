@@ -29,13 +29,13 @@ LAUNCHER = "launcher"
 
 
 def place_of_rank() -> Place | None:
-    """Return this process's place in a job of several, as its launcher says."""
+    """Return this process's place in a job of several processes, from its environment."""
     place = launcher.place_of_process()
     return place if place is not None and place.world_size > 1 else None
 
 
 def own_output(args: argparse.Namespace, stem: str, place: Place) -> Path:
-    """Return where this rank's trace goes; its folder exists then."""
+    """Return where this rank's trace goes, and make its folder."""
     if args.output is None:
         folder, suffix = default_folder(stem, place), TRACE_SUFFIX
     else:
@@ -71,7 +71,7 @@ class Job:
         return cls(place, shown, folder, suffix, f"{stem}-{os.urandom(8).hex()}")
 
     def told(self) -> dict[str, Any]:
-        """Return what ``of_told`` needs in another process, as JSON can have it."""
+        """Return the fields as JSON can hold them; ``from_json`` reads them in another process."""
         return {
             **{name: str(getattr(self, name)) for name in ("shown", "folder", "suffix", "run_id")},
             "place": asdict(self.place) if self.place is not None else None,
@@ -79,7 +79,7 @@ class Job:
 
     @classmethod
     def of_told(cls, told: Mapping[str, Any]) -> Job:
-        """Return the job that another process has told of."""
+        """Return the job that ``to_json`` described."""
         place = Place(**told["place"]) if told["place"] is not None else None
         folder, shown = Path(told["folder"]), Path(told["shown"])
         return cls(place, shown, folder, told["suffix"], told["run_id"])
@@ -109,7 +109,7 @@ class Job:
             save_somewhere(family.trace_of(busy), target, force=False)
 
     def ranks(self) -> dict[int, Path]:
-        """Return the traces of ranks that are there by now."""
+        """Return the traces of ranks that are saved by now."""
         return ranks_in(self.folder)
 
     def settle(self) -> None:

@@ -21,8 +21,6 @@ _OF_PYTHON = (".py", ".pyw", ".pyc", ".pyz", ".pyzw")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is started."""
-
     words: tuple[str, ...]
     name: str  # what people call it
     stem: str  # what its trace is called
@@ -30,7 +28,7 @@ class Command:
 
     @staticmethod
     def of(words: Sequence[str]) -> Command:
-        """Take a script, a folder or an archive, options of Python, or any command."""
+        """Parse a script, a folder, an archive, options of Python, or any other command."""
         words = words[1:] if words[:1] == ["--"] else words
         if not words:
             raise StepscopeError("there is nothing to run: give a script, -m, -c or a command")
@@ -94,7 +92,7 @@ def _is_for_python(path: Path) -> bool:
 
 
 def _name_of(words: Sequence[str]) -> str:
-    """Return what a command runs: of Python, its script; else its own name."""
+    """Return the name of the script that a Python command runs, or the command's own name."""
     name = Path(words[0]).name
     if name.startswith(("python", "pypy")) and len(words) > 1:
         return target_of(list(words))

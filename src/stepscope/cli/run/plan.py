@@ -56,7 +56,6 @@ _COMPANION_WAITS_S = 0.2
 
 
 def recording_plan(args: argparse.Namespace) -> dict[str, str]:
-    """Return how to record, by the options of the command line."""
     options = record_options(args)
     try:
         limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))

@@ -96,7 +96,6 @@ class Report:
         return saved
 
     def _save_ranks(self, family: Family, forget: Callable[[], object]) -> None:
-        """Save a trace of each rank in the folder of the job."""
         self._job.save(family)
         forget()  # the folder of the job may be the one that it lay in
         self._job.settle()
@@ -125,7 +124,6 @@ class Report:
             self._show(trace, ending, saved, size)
 
     def _show_job(self, found: JobAnswer, ending: str) -> None:
-        """Show what the ranks that the program has started say together."""
         from stepscope.cli.job_answer import first_rank, show_job
 
         say()

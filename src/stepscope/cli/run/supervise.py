@@ -45,10 +45,8 @@ _LATE_NS, _LATE_IN_ONE_GROUP_NS = 100_000_000, 2_000_000_000
 
 
 class Options:
-    """What the command line says."""
-
     def __init__(self, words: "list[str]") -> None:
-        """Parse it; the caller is ``stepscope run``, so that errors are ours."""
+        """Parse the words of ``stepscope run``: an error in them is a bug of ours."""
         self.ignored, self.mask = _inherited_ignored(), _INHERITED_MASK
         self.environment = dict(os.environb)
         self.companion_signal = 0
@@ -110,7 +108,7 @@ def _has_terminal() -> bool:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Do without where Python has no ctypes; the Python part of ctypes is not needed."""
+    """Call prctl, where this Python has ctypes; the Python part of ctypes is not needed."""
     try:
         import _ctypes
     except ImportError:
@@ -137,7 +135,7 @@ class Sentinel:
     """A process in the command's group that reports which signals the group is sent."""
 
     def __init__(self, group: int) -> None:
-        """Start it in a group, in one of its own for 0; it dies with this process."""
+        """Start it in a group, or in a new group for 0; it dies with this process."""
         self._reports: list[tuple[int, int]] = []  # signals, and when they came
         self._late_ns = _LATE_IN_ONE_GROUP_NS if group == os.getpgrp() else _LATE_NS
         self.fd, write_fd = os.pipe()
@@ -153,7 +151,6 @@ class Sentinel:
         os.set_blocking(self.fd, False)
 
     def close(self) -> None:
-        """End it."""
         os.close(self.fd)
         _send(self.pid, _signal.SIGKILL)
         try:
@@ -162,7 +159,7 @@ class Sentinel:
             pass  # it had been killed before
 
     def has_got(self, number: int) -> bool:
-        """Tell whether the group was sent a signal when this process was; waits for its report."""
+        """Return whether the group got a signal when this process did; waits for the report."""
         received_ns = time.monotonic_ns()
         for _ in range(_LOOKS):
             self._read_reports()
@@ -221,7 +218,6 @@ class Supervisor:
     """One command from its start to its end."""
 
     def __init__(self, options: Options) -> None:
-        """Start nothing yet."""
         self._options = options
         self._shares_group = _has_terminal()
         self._sentinel: Sentinel | None = None
@@ -232,7 +228,6 @@ class Supervisor:
         self.status = _CANNOT_EXECUTE << 8  # of the command when it has ended, as waitpid has it
 
     def run(self) -> None:
-        """Run the command and its answer."""
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # or else no status is kept for us
         obstacle = self._start()
         self._give_up_inherited_files()
@@ -286,7 +281,7 @@ class Supervisor:
         return obstacle
 
     def _start_sentinel(self) -> None:
-        """Make the command's group, with the sentinel in it."""
+        """Make the command's process group, and start the sentinel in it."""
         if self._shares_group:
             self._group = os.getpgrp()
             self._sentinel = Sentinel(self._group)
@@ -357,7 +352,7 @@ class Supervisor:
                 _send(self._pid, number)
 
     def _reap(self) -> "int | None":
-        """Look at every child that has changed; return the status of the one that is waited for."""
+        """Handle every child that has changed; return the status of the one that is waited for."""
         result = None
         while True:
             try:

@@ -41,5 +41,4 @@ def own_verb(name: str) -> Command | None:
 
 
 def own_verbs() -> list[Command]:
-    """Return all of Stepscope's own verbs."""
     return [verb for name in _PLACES if (verb := own_verb(name)) is not None]

@@ -39,7 +39,6 @@ class Attach:
     name = "attach"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("pid", metavar="PID", type=int, help="the process")
         from stepscope.cli.always_on import last
 
@@ -51,7 +50,6 @@ class Attach:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Load it, and wait until it can be asked."""
         from stepscope.live.client import living
 
         pid = args.pid

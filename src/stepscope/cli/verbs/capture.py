@@ -26,7 +26,6 @@ class Capture:
     name = "capture"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("program", metavar="PID|JOB", help="as `stepscope ps` lists it")
         parser.add_argument(
             "--seconds", type=seconds, metavar="N", help="record for N seconds, starting now"
@@ -45,7 +44,6 @@ class Capture:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Ask, wait, and print where the traces are."""
         from concurrent.futures import ThreadPoolExecutor
 
         from stepscope.live.client import ask

@@ -24,7 +24,6 @@ class DevicePeaks:
     name = "device-peaks"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.add_argument(
             "--dry-run",
@@ -33,7 +32,6 @@ class DevicePeaks:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Measure, print, and keep it where the roofline looks."""
         from datetime import UTC, datetime
 
         from stepscope.analysis.device.peaks import keep_measured
@@ -65,7 +63,7 @@ def _as_json(found: Measured) -> dict[str, Any]:
 
 
 def _text(found: Measured) -> str:
-    """Lay out what was measured beside what the maker says."""
+    """Return a table of the measured peaks beside the data sheet's."""
     from stepscope.analysis.device.peaks import peaks_of
     from stepscope.text.layout import Column, text_lines
     from stepscope.units import percent_text, scaled_text

@@ -33,7 +33,6 @@ class DiffTraces:
     name = "diff"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.usage = (
             "stepscope diff [options] BEFORE AFTER\n"
             "       stepscope diff [options] --before TRACE... --after TRACE...\n"
@@ -88,7 +87,6 @@ class DiffTraces:
         parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Read or record both sides, compare them, and show what was found."""
         from stepscope.cli.files import check_output
 
         if args.output is not None:

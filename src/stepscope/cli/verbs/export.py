@@ -27,13 +27,11 @@ class Export:
     name = "export"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("trace", metavar="TRACE")
         parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True)
         parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Read, write, and say what was written."""
         from stepscope.cli.files import check_output, read, write
         from stepscope.cli.terminal import size_on_disk
         from stepscope.units import count_text, size_text

@@ -41,7 +41,6 @@ class Gate:
     name = "gate"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("traces", metavar="TRACE", type=Path, nargs="+")
         parser.add_argument(
             "--baseline",
@@ -85,7 +84,6 @@ class Gate:
         parser.add_argument("--markdown", action="store_true", help="print it as Markdown")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Judge the run, say why, and exit with 1 when a rule is broken."""
         from stepscope.cli.runs import read_all
         from stepscope.gate.config import read_config
         from stepscope.gate.judge import judge

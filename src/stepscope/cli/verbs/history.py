@@ -30,7 +30,6 @@ class ShowHistory:
     name = "history"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("folders", metavar="FOLDER", type=Path, nargs="+")
         parser.add_argument(
             "-o",
@@ -51,7 +50,6 @@ class ShowHistory:
         parser.add_argument("--json", action="store_true", help="print it as JSON instead")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Read the runs, print what changed, and write the page."""
         from stepscope.history.changes import history_of
         from stepscope.history.runs import by_program, in_order
         from stepscope.history.text import history_text

@@ -32,12 +32,10 @@ class Info:
     name = "info"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("trace", metavar="TRACE")
         parser.add_argument("--json", action="store_true", help="print it as JSON instead")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Print what is known about the trace."""
         from stepscope.cli.files import read
         from stepscope.cli.printing import print_title, show_facts
         from stepscope.cli.show import facts, headline

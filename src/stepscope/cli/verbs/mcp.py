@@ -27,11 +27,9 @@ class Mcp:
     name = "mcp"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", type=Path)
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Serve until the client goes away."""
         if not args.folder.is_dir():
             raise StepscopeError(f"{args.folder} is not a folder; give one that holds traces")
         make, error = _sdk()

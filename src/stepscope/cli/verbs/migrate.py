@@ -30,7 +30,6 @@ class Migrate:
     name = "migrate"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("files", metavar="FILE", nargs="+")
         parser.add_argument(
             "--to", required=True, choices=("paddle", "torch", "stepscope"), help="target API"

@@ -33,7 +33,6 @@ class Ps:
     name = "ps"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("--json", action="store_true", help="print one JSON object a line")
         parser.add_argument(
             "--dead",
@@ -42,7 +41,6 @@ class Ps:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Print them, or clean up."""
         if args.dead:
             clean_dead()
             return 0
@@ -53,7 +51,6 @@ class Ps:
 
 
 def show_dead() -> None:
-    """Print what killed programs left behind, if any did."""
     from stepscope.record.stream.leftovers import leftovers
 
     found = leftovers()
@@ -64,7 +61,6 @@ def show_dead() -> None:
 
 
 def clean_dead() -> None:
-    """Seal what dead programs left, and free its memory."""
     from stepscope.record.stream.leftovers import leftovers
 
     found = leftovers()
@@ -86,7 +82,6 @@ def _left_by(each: Leftover) -> str:
 
 
 def show_living(*, as_json: bool) -> None:
-    """Print the programs that run now, with their ranks."""
     from stepscope.live.client import living
 
     found = living()

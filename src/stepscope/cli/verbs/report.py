@@ -31,7 +31,6 @@ class MakeReport:
     name = "report"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("trace", metavar="TRACE")
         parser.add_argument(
             "-o", "--output", metavar="FILE", type=Path, help="default: beside TRACE, as .html"
@@ -62,7 +61,6 @@ class MakeReport:
         parser.add_argument("--open", action="store_true", help="open it in the browser")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Read, write, and say what was written."""
         from stepscope.cli.files import check_output, read, write_report
         from stepscope.cli.ranks.left import is_job
         from stepscope.cli.terminal import size_on_disk

@@ -55,7 +55,6 @@ class Run:
     name = "run"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.usage = (
             "stepscope run [options] script.py [args...]\n"
             "       stepscope run [options] -m module [args...]\n"
@@ -205,7 +204,7 @@ def _mask(numbers: Collection[int]) -> str:
 
 
 def output_of(args: argparse.Namespace, stem: str) -> Path:
-    """Return where the trace goes, if all goes well."""
+    """Return where the trace goes, unless that place turns out to be unusable."""
     if args.output is None:
         return _default_output(stem)
     from stepscope.cli.files import check_folder, check_output
@@ -219,6 +218,6 @@ def output_of(args: argparse.Namespace, stem: str) -> Path:
 
 
 def _default_output(stem: str) -> Path:
-    """Return the first choice; where it is taken when the program ends, the next one is used."""
+    """Return the default path; if it is taken when the program ends, a number is added."""
     rest = time.strftime("-%Y%m%d-%H%M%S.stepscope")
     return Path(shortened(stem, rest) + rest)

@@ -26,7 +26,6 @@ class Scrub:
     name = "scrub"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("trace", metavar="TRACE")
         parser.add_argument(
             "-o",
@@ -38,7 +37,6 @@ class Scrub:
         parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Read, scrub, write, and say what is no longer in it."""
         from stepscope.cli.files import check_output, read, write
         from stepscope.cli.terminal import size_on_disk
         from stepscope.formats.scrub import scrub

@@ -36,7 +36,6 @@ class Sql:
     name = "sql"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("words", metavar="TRACE... QUERY", nargs="*")
         parser.take_scattered("words")
         parser.add_argument(
@@ -61,7 +60,6 @@ class Sql:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Run the query and write its result."""
         if args.tables:
             print(tables_text())
             return 0

@@ -32,7 +32,6 @@ class Summary:
     name = "summary"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("trace", metavar="TRACE")
         add_table_options(parser, _ROWS)
         parser.add_argument(
@@ -99,7 +98,6 @@ class Summary:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Print facts and table."""
         _check_options(args)
         if Path(args.trace).is_dir():
             from stepscope.cli.ranks.left import is_job

@@ -29,13 +29,11 @@ class Top:
     name = "top"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("pid", metavar="PID", type=int, help="as `stepscope ps` lists it")
         parser.add_argument("--once", action="store_true", help="print one screen, and end")
         parser.add_argument("--json", action="store_true", help="print one answer as JSON, and end")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Refresh until Ctrl-C, or until the program ends."""
         from rich.console import Console
 
         from stepscope.cli.top_screen import screen

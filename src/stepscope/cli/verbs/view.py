@@ -35,7 +35,6 @@ class View:
     name = "view"
 
     def add_arguments(self, parser: Parser) -> None:
-        """Declare the options."""
         parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path())
         parser.add_argument(
             "--port", metavar="N", type=_port, default=0, help="default: any free port"
@@ -45,7 +44,6 @@ class View:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Serve until Ctrl-C, the normal way to stop."""
         from stepscope.view.folder import Folder
         from stepscope.view.library import Library
 

@@ -64,7 +64,6 @@ class Agent:
     """Records this process; a forked child begins anew, as a process of its own."""
 
     def __init__(self, folder: str, plan: "dict[str, str]", native: "Any") -> None:
-        """Begin to record."""
         self._folder = folder
         self._plan = plan
         self._native = native
@@ -193,13 +192,13 @@ class Agent:
         self._native.note_value_in_stream(name, value)
 
     def notify(self, line: str) -> None:
-        """Keep a line for the user, who reads it with the answer."""
+        """Keep a line for the user, which is shown with the answer."""
         if line not in self._notices:
             self._notices.append(line)
             self._note(NOTICES, {"lines": self._notices})
 
     def _watch_threads(self) -> None:
-        """Note the exceptions that end threads; the one that ends the program is noted anyway."""
+        """Note exceptions that end threads; an exception that ends the program is noted anyway."""
         threading: Any = sys.modules["threading"]
         theirs = threading.excepthook
 
@@ -212,7 +211,7 @@ class Agent:
         threading.excepthook = excepthook
 
     def _turn_off(self, burden: str) -> bool:
-        """End what costs too much; tell whether it was on."""
+        """Turn off an expensive part of the recording; return whether it was on."""
         native, mode = self._native, self._plan["stacks"]
         budget: Any = sys.modules["stepscope.record.inside.budget"]
         if burden == budget.CALLS and mode != "none":
@@ -258,7 +257,7 @@ class Agent:
         return spec
 
     def executed(self, name: str, module: "Any", loader: "Any") -> None:
-        """Begin with a framework whose code has run; its module is as it is without us."""
+        """Record a framework whose code has run, and give the module its own loader back."""
         self._triggers.pop(name, None)
         for owner, attribute in ((module, "__loader__"), (module.__spec__, "loader")):
             if type(getattr(owner, attribute, None)) is _Loader:
@@ -266,7 +265,7 @@ class Agent:
         self.imported(name)
 
     def imported(self, name: str) -> None:
-        """Begin with what records a framework that has been imported."""
+        """Start recording a framework that has been imported."""
         if name == "threading":
             self._watch_threads()
             return
@@ -283,7 +282,7 @@ class Agent:
             self.notify(f"{name} is not recorded: {type(error).__name__}: {error}")
 
     def _library_opens(self, name: object) -> None:
-        """Begin with devices when ctypes is about to load CUDA, which no import would tell."""
+        """Start recording devices when ctypes is about to load CUDA, which shows in no import."""
         triggers: Any = sys.modules["stepscope.record.inside.triggers"]
         library = triggers.CUDA_LIBRARY
         if library in self._triggers and os.path.basename(str(name)).startswith(triggers.OF_CUDA):
@@ -293,7 +292,7 @@ class Agent:
     # ---- ends
 
     def finish(self) -> None:
-        """End in order: all that the process knows is in its stream."""
+        """End in order: everything that the process knows is written to its stream."""
         if os.getpid() != self._pid:
             return
         native = self._native
@@ -310,7 +309,7 @@ class Agent:
         native.stop_stream()
 
     def _totals(self) -> "dict[str, int]":
-        """Return how much was recorded, and in what time."""
+        """Return how much was recorded, and for how long."""
         events = self._native.look_at_window(self._window)
         return {
             "events": len(events) + events.lost,
@@ -359,13 +358,13 @@ class Agent:
         util.Finalize(None, self.finish, exitpriority=-1000)
 
     def frameworks_in_child(self, hook: int) -> None:
-        """Begin with the frameworks again in a forked child, once all have undone theirs."""
+        """Record the frameworks again in a forked child, once all of them have cleaned up."""
         if hook == self._hooks and self._frameworks is not None:
             self._frameworks.after_fork_in_child()
 
 
 def target_of(words: "list[str]") -> str:
-    """Return what Python was told to run: a file's name, a module, or ``-c``."""
+    """Return what Python was told to run: the name of a file, a module, or ``-c``."""
     word = _target(words)
     return os.path.basename(word.rstrip("/")) or word
 
@@ -393,7 +392,7 @@ def _count_threads() -> int:
 
 
 def _process_name() -> str:
-    """Return what people call this process: which worker it is, or what it runs."""
+    """Return a name for this process: its worker number, or what it runs."""
     for name in ("torch.utils.data", "paddle.io"):
         ask = getattr(sys.modules.get(name), "get_worker_info", None)
         worker = ask() if ask is not None else None
@@ -405,7 +404,7 @@ def _process_name() -> str:
 
 
 def _found_program() -> bool:
-    """Tell whether there was what Python was to run: then it has set the loader of ``__main__``."""
+    """Return whether Python found its program: then it has set the loader of ``__main__``."""
     bootstrap: Any = sys.modules["_frozen_importlib"]
     loader = getattr(sys.modules.get("__main__"), "__loader__", None)
     word = (getattr(sys, "argv", None) or [""])[0]
@@ -413,7 +412,7 @@ def _found_program() -> bool:
 
 
 def _last_error() -> str:
-    """Return what has ended the program early, as Python has printed it; empty for nothing."""
+    """Return the error that ended the program early, as Python has printed it; or an empty text."""
     kind = getattr(sys, "last_type", None)
     if not isinstance(kind, type):
         return ""
@@ -426,7 +425,7 @@ def _text_of(kind: type, error: object) -> str:
 
 
 class _Loader:
-    """Another loader, and what to do after it; what the import system calls is native."""
+    """Wraps a loader to act after an import; what the import system calls is native."""
 
     def __init__(self, agent: Agent, name: str, loader: "Any") -> None:
         self._loader = loader
@@ -451,7 +450,7 @@ def _found(finders: "Any", but: object, name: str, path: "Any", target: "Any") -
 
 
 class _InChild:
-    """One of several hooks of a fork, of which the last one that was registered does the work."""
+    """One of several hooks of a fork, of which only the last registered one acts."""
 
     def __init__(self, agent: Agent, number: int) -> None:
         self._agent = agent
@@ -502,7 +501,7 @@ _NEEDS = {
 
 
 def _builtin(name: str) -> "Any":
-    """Return a module that is part of the interpreter; the program may import it later, or not."""
+    """Return a built-in module, without making it known to the program."""
     if name in sys.modules:
         return sys.modules[name]
     imp: Any = sys.modules["_imp"]
@@ -515,7 +514,7 @@ def _builtin(name: str) -> "Any":
 
 
 def _frameworks_of_package(agent: Agent) -> "Any":
-    """Import what records frameworks; what it has to say is kept for the answer."""
+    """Import the module that records frameworks; its notices are kept for the answer."""
     from stepscope.record.inside import frameworks
 
     sys.modules["stepscope.notices"].listener = agent.notify  # type: ignore[attr-defined]
@@ -548,7 +547,7 @@ def _site_folders() -> "list[str]":
 
 
 def _new_name(folder: str, disk: str, pid: int) -> str:
-    """Make this process's folder; one that has run another program before has several."""
+    """Make this process's folder; after an exec it gets a numbered one."""
     for image in range(_MOST_IMAGES):
         name = f"{pid}.{image}" if image else str(pid)
         if not os.path.exists(f"{disk}/{name}.segments"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """Looks now and then at how many events there are."""
+    """Compares the number of events with the budget, and turns off expensive parts."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Budget:
         self._seen = (0, 0)  # events, and when
 
     def look(self, events: int, now_ns: int) -> None:
-        """Turn the dearest off where the events since the last look cost too much."""
+        """Turn the most expensive part off if the events since the last call cost too much."""
         seen, since_ns = self._seen
         if now_ns - since_ns < _SHORTEST_LOOK_NS:
             return

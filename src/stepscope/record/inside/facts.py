@@ -17,7 +17,7 @@ _START_FIELD = 19  # of /proc/PID/stat, counted after the name of the command
 
 
 def raw_facts() -> dict[str, object]:
-    """Return what is known of this process without any of its events."""
+    """Return what is known about this process, apart from its events."""
     namespaces = _namespaces_of_modules()
     return {
         "pid": os.getpid(),
@@ -54,7 +54,7 @@ def raw_facts() -> dict[str, object]:
 
 
 def start_ticks(pid: int) -> int:
-    """Return when a process was started, in ticks since boot; 0 where the kernel does not say."""
+    """Return a process's start time in ticks since boot; 0 if the kernel does not report it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[_START_FIELD])

@@ -59,7 +59,7 @@ def describe() -> Mapping[str, Any]:
 
 
 def turn_off(burden: str) -> bool:
-    """Stop what costs that much, while all else goes on; tell whether it was on."""
+    """Stop the sources of a burden, while all others go on; return whether there were any."""
     dear = [each for each in _sources if each.burden and each.burden.value == burden]
     for source in dear:
         _turned_off.append(source)
@@ -95,13 +95,13 @@ def after_fork_in_child() -> None:
 
 
 def _is_first(kind: str) -> bool:
-    """Tell whether nobody has begun with this yet; other threads may import at the same time."""
+    """Return whether this kind starts for the first time; other threads may import, too."""
     claim = object()
     return _claims.setdefault(kind, claim) is claim
 
 
 def _deliver(source: Source, file: str) -> None:
-    """Save what a source kept, if nothing else finds it after the end."""
+    """Save the events of a source that has no ``recover``: nothing else would find them."""
     from stepscope.record.source import Source
 
     def save() -> None:
@@ -118,7 +118,7 @@ def _deliver(source: Source, file: str) -> None:
 
 
 def _attempt(name: str, *moves: Callable[[], object]) -> bool:
-    """Tell whether a source did all that it was asked to; the program runs on in any case."""
+    """Return whether all steps of a source succeeded; an error is only printed."""
     try:
         for move in moves:
             move()
@@ -145,7 +145,7 @@ def _options(plan: Plan) -> RecordOptions:
 
 
 def _parsed(text: str) -> Any:
-    """Return the value of a text in JSON; the program may lack the module ``json``."""
+    """Parse JSON; the program may lack the module ``json``."""
     import _json
 
     class Context:
@@ -171,7 +171,7 @@ def _limit(plan: Plan) -> MemoryLimit | None:
 
 
 def _record_requests(library: str, plan: Plan) -> None:
-    """Record the requests that a library of servers handles, where tasks are recorded, too."""
+    """Record the requests that a server library handles, if tasks are recorded."""
     if plan["tasks"] != "1" or not _is_first(library):
         return
     from stepscope.frameworks.python.servers import server

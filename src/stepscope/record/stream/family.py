@@ -34,41 +34,35 @@ class Member:
 
     @property
     def pid(self) -> int:
-        """Return its number."""
         return self.left.pid
 
     @property
     def parent(self) -> int:
-        """Return the number of the process that started it."""
         number = self.left.meta.get(FACTS, {}).get("ppid")
         return number if isinstance(number, int) else 0
 
     @property
     def name(self) -> str:
-        """Return what people call it."""
         name = self.left.meta.get(PROCESS, {}).get("name")
         return name if isinstance(name, str) and name else f"process {self.pid}"
 
     @property
     def notices(self) -> list[str]:
-        """Return its lines for the user."""
         lines = self.left.meta.get(NOTICES, {}).get("lines")
         return [str(line) for line in lines] if isinstance(lines, list) else []
 
     @cached_property
     def rank(self) -> int | None:
-        """Return its place in a job of several processes; None where it has none."""
         place = self._place
         return place["rank"] if (place["world_size"] or 1) > 1 else None
 
     @cached_property
     def recorded(self) -> ProcessCapture:
-        """Return what it recorded."""
         return captured_of(self.left)
 
     @cached_property
     def work(self) -> tuple[int, int, int]:
-        """Return how many steps it did, how many requests it handled, how often it was seen."""
+        """Return the number of steps, of requests and of samples."""
         captured = self.recorded.captured
         slices = captured.slices
         are_steps = [text.startswith(OPTIMIZER_STEP) for text in captured.strings]
@@ -80,12 +74,11 @@ class Member:
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether Python found what it was to run; it ends in order where it did not."""
+        """Return whether Python found what it was to run."""
         return self.left.meta.get(END, {}).get("found_program") is not False
 
     @property
     def operators(self) -> int:
-        """Return how many operators it ran."""
         return int((self.recorded.captured.slices.kind == SliceKind.OPERATOR).sum())
 
     @cached_property
@@ -95,7 +88,7 @@ class Member:
 
 
 class Family:
-    """All processes of a run that left something."""
+    """All processes of a run that left a stream."""
 
     def __init__(self, folders: StreamFolders, *, is_rank: bool = False, since_ns: int = 0) -> None:
         """Read what they noted of themselves; the whole run may itself be one rank of a job.
@@ -176,7 +169,7 @@ class Family:
         return next((each for each in (member, *self._above(member)) if each in self.ranks), None)
 
     def _above(self, member: Member) -> Iterator[Member]:
-        """Yield the processes that a process comes from, the nearest first."""
+        """Yield the ancestors of a process, the nearest first."""
         seen = {member.pid}
         while (parent := self._by_pid.get(member.parent)) is not None and parent.pid not in seen:
             seen.add(parent.pid)
@@ -185,7 +178,7 @@ class Family:
 
 
 def _at_work(candidates: Sequence[Member]) -> Sequence[Member]:
-    """Return those of one rank that did its work: more than one where it was started again."""
+    """Return those processes of one rank that did its work: several if the rank was restarted."""
     if len(candidates) < 2:
         return candidates
     busy = [each for each in candidates if each.operators]

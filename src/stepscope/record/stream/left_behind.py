@@ -50,21 +50,20 @@ class LeftBehind:
 
     @property
     def pid(self) -> int:
-        """Return the number of the process."""
         return int(self.name.partition(".")[0])
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """Return how the reading went, and when the last sign of life was."""
+        """Return how the reading went, and the last sign of life."""
         return dict(self.native.facts())
 
     def use_paths(self) -> None:
-        """Name the files of its stacks as it would have; for what is asked of ``native`` next."""
+        """Name the files of its stacks as the process would have, for later reads of ``native``."""
         with contextlib.suppress(KeyError, TypeError):  # nothing was told, or by somebody else
             _native.set_paths(*self.meta[PATHS]["told"])
 
     def told_by_sources(self, what: str, kind: type[_Kind]) -> dict[str, _Kind]:
-        """Return what sources told of one matter, by their names, as far as it is of the kind."""
+        """Return the values of one kind that sources noted under a key, by source."""
         told = self.meta.get(SOURCES, {}).get(what)
         pairs = told.items() if isinstance(told, dict) else ()
         return {name: value for name, value in pairs if type(value) is kind}
@@ -80,7 +79,7 @@ class LeftBehind:
         return {self.pid: _MAIN_THREAD, **noted}
 
     def delivered(self) -> list[Delivery]:
-        """Return what its sources kept in memory until it ended."""
+        """Return the events that its sources kept in memory until its end."""
         found = []
         for path in self.folders.deliveries_of(self.name):
             try:
@@ -91,7 +90,7 @@ class LeftBehind:
 
 
 def _check_room(segments: Path) -> None:
-    """Refuse a file that there is no memory for, such as one of holes alone."""
+    """Raise TraceReadError for a file that does not fit in memory, such as one of holes alone."""
     with contextlib.suppress(OSError):
         size = segments.lstat().st_size
         if size > _SMALL_BYTES and size * _COPIES > free_memory_bytes():
@@ -111,7 +110,7 @@ def _valid_json(texts: dict[str, str]) -> dict[str, Any]:
 
 
 def _of_sources(told: dict[str, Any]) -> dict[str, Any]:
-    """Return what sources may say: fields of a TraceInfo, their job, and what a child is called."""
+    """Return the valid notes of sources: fields of a TraceInfo, their job, and the process name."""
     found = fitting(told)
     for name, kind in (("job", dict), ("lost", dict), ("process", str)):
         if isinstance(told.get(name), kind):

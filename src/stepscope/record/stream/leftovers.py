@@ -22,12 +22,10 @@ class Leftover:
 
     @property
     def program(self) -> str:
-        """Return what the program is called."""
         return str(self.folders.about.get("program", "a program"))
 
     @property
     def pid(self) -> int:
-        """Return the number that its process had."""
         return self.folders.owner.pid
 
     def clean(self) -> Path | None:

@@ -65,19 +65,19 @@ class StreamFolders:
 
     @property
     def shared(self) -> str:
-        """Return the folder that all processes of the run can find."""
+        """Return the folder that all processes of the run look for."""
         return self.memory or self.disk
 
     def memory_of(self, name: str) -> Path:
-        """Return where a process has its memory; a ring has it on disk where there is no tmpfs."""
+        """Return the folder of a process's memory; without a tmpfs, a ring has it on disk."""
         return Path(self.shared) / name
 
     def segments_of(self, name: str) -> Path:
-        """Return where a process writes what has no room in memory."""
+        """Return the file for what does not fit in memory."""
         return Path(self.disk) / f"{name}{_SEGMENTS}"
 
     def deliveries_of(self, name: str) -> list[Path]:
-        """Return the files in which a process has left what its sources kept."""
+        """Return the files in which the sources of a process left their events."""
         found = [each for each in entries_of(Path(self.disk)) if each.suffix == DELIVERY]
         return [each for each in found if each.name.startswith(f"{name}-")]
 
@@ -96,7 +96,7 @@ class StreamFolders:
         return [".".join(map(str, words)) for words in sorted(found) if words[0] <= _LARGEST_PID]
 
     def obstacles(self) -> list[str]:
-        """Return why some processes were not recorded, in their own words."""
+        """Return why some processes were not recorded, as they wrote it."""
         paths = [path for path in entries_of(Path(self.shared)) if path.suffix == _OBSTACLE]
         found = []
         for path in paths[:_MOST_OBSTACLES]:
@@ -119,7 +119,7 @@ class StreamFolders:
                 part.replace(Path(folder) / UNSEALED)
 
     def move_to_disk(self) -> None:
-        """Have all that lies in memory on the disk; an OSError leaves it in memory."""
+        """Move everything in memory to the disk; on an OSError it stays in memory."""
         for name in self.processes() if self.memory else ():
             folder = Path(self.disk) / name
             folder.mkdir(mode=0o700)
@@ -152,7 +152,7 @@ def read_folders(folder: Path) -> StreamFolders:
 
 
 def own_folders(disk: Path, memory: Path | None) -> StreamFolders:
-    """Return the folders of a run whose paths its own process has passed on; ValueError without."""
+    """Return the folders of a run from the paths that its own process passed on, or ValueError."""
     try:
         if memory is None:
             raise ValueError("there is no memory")
@@ -272,7 +272,7 @@ def _copy_sparsely(source: Path, target: Path) -> None:
 
 
 def _number_of(folder: Path) -> list[int]:
-    """Return what no other folder of this machine has at the same time; empty without a folder."""
+    """Return the device and inode of a folder, unique while it exists; empty without one."""
     try:
         about = folder.stat()
     except (OSError, ValueError):
@@ -281,7 +281,7 @@ def _number_of(folder: Path) -> list[int]:
 
 
 def _memory_folders() -> Iterator[Path]:
-    """Yield the folders of runs in memory that nobody but this user can have made."""
+    """Yield the folders of runs in memory that only this user can have made."""
     for base in _memory_bases():
         try:
             os.close(open_private_folder(base))
@@ -293,7 +293,7 @@ def _memory_folders() -> Iterator[Path]:
 
 
 def _memory_bases() -> Iterator[Path]:
-    """Yield where runs of this user have their folders."""
+    """Yield the folders in which the runs of this user have theirs."""
     chosen = os.environ.get(MEMORY_VARIABLE)
     if chosen == "off":
         return
@@ -307,7 +307,7 @@ def _memory_bases() -> Iterator[Path]:
 
 
 def _is_in_memory(folder: Path) -> bool:
-    """Tell whether a folder is on a file system that is memory."""
+    """Return whether a folder is on a file system in memory."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:

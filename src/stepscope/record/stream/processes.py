@@ -14,7 +14,7 @@ _START_TIME, _STACK_START = 22, 28  # fields of /proc/PID/stat
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process that no other can be taken for, even when its number is given out again."""
+    """Identifies a process for good, even if its number is reused."""
 
     pid: int
     start_time: int
@@ -25,7 +25,6 @@ class ProcessId:
 
     @classmethod
     def own(cls) -> ProcessId:
-        """Return this process."""
         fields = _fields(os.getpid()) or {}
         return cls(
             os.getpid(),
@@ -37,7 +36,7 @@ class ProcessId:
         )
 
     def is_alive(self) -> bool:
-        """Tell whether it still runs the same program; also where that cannot be known."""
+        """Return whether it still runs the same program; true if that cannot be known."""
         if self.boot != _boot():
             return self.host != os.uname().nodename  # a folder that machines share
         if self.namespace != _namespace():
@@ -57,7 +56,7 @@ def is_running(pid: int) -> bool:
 
 
 def _fields(pid: int) -> dict[int, str] | None:
-    """Return the words of ``/proc/PID/stat`` by their number in the manual; None without one."""
+    """Return the words of ``/proc/PID/stat`` by their number in proc(5); None without a process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -80,7 +79,7 @@ def _namespace() -> str:
 
 
 def killed_for_memory(pid: int) -> int | None:
-    """Return how many processes the kernel has killed in a process's control group, for memory."""
+    """Return how many processes the kernel killed for memory in a process's control group."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines():
             if line.startswith("0::"):

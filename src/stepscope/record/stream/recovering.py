@@ -45,24 +45,23 @@ class ProcessCapture:
     is_ring: bool = False
 
     def with_tables(self, captured: Captured) -> ProcessCapture:
-        """Return the same with other tables."""
         return replace(self, captured=captured)
 
     def since(self, start_ns: int) -> ProcessCapture:
-        """Return what began from a moment on."""
+        """Return the events that began at a time or later."""
         if start_ns <= self.start_ns:
             return self
         return replace(self, captured=since(self.captured, start_ns), start_ns=start_ns)
 
     def with_whole_run(self, pid: int, name: str, *, ended: bool) -> ProcessCapture:
-        """Add a range around all that the main thread did."""
+        """Add a range over the whole main thread."""
         table = SliceTable("user_annotation")
         table.add(pid, name, self.start_ns, self.end_ns, {}, unfinished=not ended)
         return self.with_tables(merge_parts([self.captured, _of_process(table.captured(), pid)]))
 
 
 def captured_of(left: LeftBehind) -> ProcessCapture:
-    """Return the tables of one process, its window, and what it lost itself."""
+    """Return the tables of one process, its window, and its losses."""
     left.use_paths()
     recordings = left.native.recordings()
     is_ring = any(each["is_ring"] for each in recordings)
@@ -104,7 +103,7 @@ def captured_of(left: LeftBehind) -> ProcessCapture:
 
 
 def _losses(recordings: Sequence[Mapping[str, Any]], lost_elsewhere: int) -> Losses:
-    """Return what the first recording that lost events lost, and what was lost elsewhere."""
+    """Return the losses of the first recording that lost events, plus those elsewhere."""
     first = next((each for each in recordings if each["lost"]), next(iter(recordings), None))
     if first is None:
         return Losses.at_limit(lost_elsewhere, 0, keep_newest=False, is_ring=False)
@@ -117,7 +116,7 @@ def _losses(recordings: Sequence[Mapping[str, Any]], lost_elsewhere: int) -> Los
 
 
 def trace_of(left: LeftBehind, capture: ProcessCapture, children: int = 0) -> Trace:
-    """Return what a process recorded as a trace; its tables may hold those of ``children``."""
+    """Return the trace of a process; its tables may include those of ``children``."""
     if not left.folders.is_ours:
         check(capture.captured, {}, is_built=False)
     known = {each.name for each in fields(TraceInfo)}
@@ -159,7 +158,7 @@ def _code_folders(left: LeftBehind) -> list[str]:
 
 
 def _told_facts(left: LeftBehind) -> dict[str, Any]:
-    """Return what a process noted of itself; of another user's, none that leads to files here."""
+    """Return the facts of a process; without paths if it was another user's."""
     facts: dict[str, Any] = left.meta.get(FACTS, {})
     if left.folders.is_ours:
         return facts
@@ -169,7 +168,7 @@ def _told_facts(left: LeftBehind) -> dict[str, Any]:
 def _of_process(
     captured: Captured, pid: int, thread_names: Mapping[int, str] | None = None
 ) -> Captured:
-    """Return tables that this process built as those of the one that recorded them."""
+    """Assign tables that this process built to the process that recorded them."""
     own, names = str(os.getpid()), {str(key): name for key, name in (thread_names or {}).items()}
     tracks = tuple(
         replace(
@@ -186,7 +185,7 @@ def _of_process(
 
 
 def missing_of(left: LeftBehind) -> str:
-    """Say what of a process's recording is missing; empty for nothing."""
+    """Return what is missing of a process's recording; empty for nothing."""
     facts = left.facts
     missing = []
     if not facts["memory_lasted"]:

@@ -95,10 +95,10 @@ class Exports:
             with self._changed:
                 if self._changed.wait_for(lambda: not self._jobs, _QUIET_S):
                     return
-                left = [what for what, _ in self._jobs]
-            rest = f" and {len(left) - 1} more" if left[1:] else ""
+                unwritten = [what for what, _ in self._jobs]
+            rest = f" and {len(unwritten) - 1} more" if unwritten[1:] else ""
             waited = time.monotonic() - since
-            notify(f"writing {left[0]}{rest} before the program ends ({waited:.0f} s)")
+            notify(f"writing {unwritten[0]}{rest} before the program ends ({waited:.0f} s)")
 
     def forget(self) -> None:
         """Start without jobs, in a forked child."""

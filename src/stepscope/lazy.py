@@ -32,8 +32,8 @@ def lazy_names(
         if name in modules:
             return _imported(f"{package}.{name}")
         if name not in home_of:
-            known = {*home_of, *modules, *made, *sys.modules[package].__all__}
-            raise _UnknownNameError(package, name, known)
+            names_there = {*home_of, *modules, *made, *sys.modules[package].__all__}
+            raise _UnknownNameError(package, name, names_there)
         value = getattr(_imported(home_of[name]), name)
         setattr(sys.modules[package], name, value)
         return value
@@ -66,11 +66,11 @@ def _imported(module: str) -> Any:
 class _UnknownNameError(AttributeError):
     """A package has no such name; what is meant is sought only if somebody reads the message."""
 
-    def __init__(self, package: str, name: str, known: Collection[str]) -> None:
+    def __init__(self, package: str, name: str, names_there: Collection[str]) -> None:
         super().__init__(package, name)
         self.name = name
         self._package = package
-        self._known = known
+        self._known = names_there
 
     def __str__(self) -> str:
         problem = f"module {self._package!r} has no attribute {self.name!r}"

@@ -113,26 +113,26 @@ def _entered(folder: int, name: str, *, create: bool) -> int:
 
 def _check_parent(folder: int, path: Path) -> None:
     """Raise SharedFolderError for a folder in which others could exchange our files."""
-    found = os.fstat(folder)
-    if found.st_uid not in _trusted_users():
+    status = os.fstat(folder)
+    if status.st_uid not in _trusted_users():
         raise SharedFolderError(path, "somebody else owns this folder")
-    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if others_write and not found.st_mode & stat.S_ISVTX:
+    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if others_write and not status.st_mode & stat.S_ISVTX:
         raise SharedFolderError(path, "others can write to this folder")
 
 
 def _check_own(folder: int, path: Path) -> None:
-    found = os.fstat(folder)
-    if found.st_uid != os.getuid():
+    status = os.fstat(folder)
+    if status.st_uid != os.getuid():
         raise SharedFolderError(path, "somebody else owns this folder")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SharedFolderError(path, "others can write to this folder")
 
 
-def is_ours_alone(found: os.stat_result) -> bool:
+def is_ours_alone(status: os.stat_result) -> bool:
     """Tell whether this is a plain file of ours, or of root, that nobody else can write to."""
-    is_shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISREG(found.st_mode) and found.st_uid in {os.getuid(), 0} and not is_shared
+    is_shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(status.st_mode) and status.st_uid in {os.getuid(), 0} and not is_shared
 
 
 def _trusted_users() -> set[int]:

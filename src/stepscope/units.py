@@ -69,7 +69,9 @@ def _with_unit(value: float, units: tuple[tuple[float, str], ...], *, whole: boo
     amount = abs(value)
     below = (*(size for size, _ in units[1:]), 0)
     pairs = zip(units, below, strict=True)
-    size, unit = next((each for each, less in pairs if amount >= each[0] - less / 2), units[-1])
+    size, unit = next(
+        (candidate for candidate, less in pairs if amount >= candidate[0] - less / 2), units[-1]
+    )
     scaled = amount / size
     few = whole and size == 1
     decimals = 0 if few or scaled >= 99.95 else 1 if scaled >= 9.995 else 2

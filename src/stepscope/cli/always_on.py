@@ -51,12 +51,12 @@ def times(text: str) -> float:
 def signal_number(text: str) -> int:
     """Return the number of a signal by its name."""
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
-    found = getattr(signal, name, None)
-    if not isinstance(found, signal.Signals) or name in {"SIGKILL", "SIGSTOP"}:
+    member = getattr(signal, name, None)
+    if not isinstance(member, signal.Signals) or name in {"SIGKILL", "SIGSTOP"}:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a signal that a program can listen for; use USR1 or USR2"
         )
-    return int(found)
+    return int(member)
 
 
 def share(text: str) -> float:

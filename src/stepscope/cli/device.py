@@ -250,21 +250,23 @@ def _roofline(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     if not rows:
         return "No operator has input shapes: record with record_shapes=True, or `run --shapes`."
     used = flops_utilisation(trace, work)
-    told = f"Model FLOP utilisation of the steps: {used:.1%} of the 16-bit peak.\n" if used else ""
+    utilisation = (
+        f"Model FLOP utilisation of the steps: {used:.1%} of the 16-bit peak.\n" if used else ""
+    )
     roofs = text.peaks_text(model_of_trace(trace, work), peaks_of_trace(trace, work))
-    return f"{rows}{told}{roofs}"
+    return f"{rows}{utilisation}{roofs}"
 
 
 def _power(trace: Trace, _: DeviceWork, row_limit: int) -> str:
-    found = device_power(trace)
-    if not found:
+    devices = device_power(trace)
+    if not devices:
         return "No power was recorded: record with `run --power`, or profile(power=True)."
-    over = f"{count_text(found[0].steps, 'steady step')}" if found[0].steps else "the run"
-    how = {each.joules_by for each in found}
+    over = f"{count_text(devices[0].steps, 'steady step')}" if devices[0].steps else "the run"
+    how = {device.joules_by for device in devices}
     by = " Energy: by the device's own counter." if how == {"counter"} else ""
     by = by or " Energy: what the power adds up to."
-    shown = power_text(found[: row_limit if row_limit >= 0 else None])
-    return f"{shown}Over {over}, {duration_text(found[0].over_ns)}.{by}"
+    shown = power_text(devices[: row_limit if row_limit >= 0 else None])
+    return f"{shown}Over {over}, {duration_text(devices[0].over_ns)}.{by}"
 
 
 def _power_columns(trace: Trace, _: DeviceWork) -> Columns:

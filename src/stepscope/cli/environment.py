@@ -77,8 +77,8 @@ def _start(text: str) -> None:
     number = run.folders.about["triggers"]["on_signal"]
     if number is not None:
         signal.signal(number, lambda *_: os.kill(follower, number))
-    for each in run.environment():
-        name, _, value = each.partition("=")
+    for assignment in run.environment():
+        name, _, value = assignment.partition("=")
         os.environ[name] = value
     pid = os.getpid()
 

@@ -45,7 +45,7 @@ def traces_in(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir() or is_stored_trace(folder):
         return [path]
-    return [str(each) for each in entries_of(folder) if is_stored_trace(each)] or [path]
+    return [str(entry) for entry in entries_of(folder) if is_stored_trace(entry)] or [path]
 
 
 def check_output(path: Path, *, force: bool) -> None:

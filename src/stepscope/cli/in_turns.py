@@ -34,7 +34,7 @@ def recorded_in_turns(
     if repeat < 1:
         raise StepscopeError(f"--repeat {repeat}: each side needs at least one run")
     words = [_words(command) for command in commands]
-    found: tuple[list[Trace], list[Trace]] = ([], [])
+    traces: tuple[list[Trace], list[Trace]] = ([], [])
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,8 +45,8 @@ def recorded_in_turns(
                     raise StepscopeError(f"{path} exists already: choose another --keep folder")
                 notify(f"run {turn + 1} of {repeat}, {_SIDES[side]}: {commands[side]}")
                 _record(words[side], path)
-                found[side].append(read(str(path)))
-    return found
+                traces[side].append(read(str(path)))
+    return traces
 
 
 def _words(command: str) -> list[str]:

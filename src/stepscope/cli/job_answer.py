@@ -47,24 +47,26 @@ def summarize_job(args: argparse.Namespace, usual_rows: int) -> None:
                 "the traces in it"
             )
     job = opened(args.trace)
-    found = job_answer(job)
+    job_answered = job_answer(job)
     if args.save_findings:
-        told = [finding.to_json() for finding in found.findings]
-        text = json.dumps(told, indent=2) + "\n"
+        findings = [finding.to_json() for finding in job_answered.findings]
+        text = json.dumps(findings, indent=2) + "\n"
         Path(args.save_findings).write_text(text, encoding="utf-8")
     if args.json:
-        print(json_text("job", found.to_json()), end="", flush=True)
+        print(json_text("job", job_answered.to_json()), end="", flush=True)
         return
     limit = _MOST_RANKS if args.row_limit == usual_rows else args.row_limit
-    show_job(found, f"{args.trace}: {found.verdict}", limit=limit, findings=args.findings)
+    show_job(
+        job_answered, f"{args.trace}: {job_answered.verdict}", limit=limit, findings=args.findings
+    )
     say()
     show_command("report", f"stepscope report {args.trace}")
-    if found.rows:
-        show_command(*first_rank(found, "stepscope"))
+    if job_answered.rows:
+        show_command(*first_rank(job_answered, "stepscope"))
 
 
 def show_job(
-    found: JobAnswer,
+    answer: JobAnswer,
     title: str,
     about: Iterable[Fact] = (),
     limit: int = _MOST_RANKS,
@@ -74,22 +76,22 @@ def show_job(
     from stepscope.text.job import ranks_text
 
     print_title(title)
-    show_facts([*about, *job_facts(found)])
+    show_facts([*about, *job_facts(answer)])
     say()
-    say("\n".join(f"  {line}" for line in ranks_text(found, limit).splitlines()))
-    show_findings(found.findings, findings, ": --findings all")
+    say("\n".join(f"  {line}" for line in ranks_text(answer, limit).splitlines()))
+    show_findings(answer.findings, findings, ": --findings all")
 
 
-def first_rank(found: JobAnswer, command: str) -> tuple[str, str]:
+def first_rank(answer: JobAnswer, command: str) -> tuple[str, str]:
     """Return the rank to look at first, and the command that shows it."""
-    job, rank = found.job, found.rows[0].rank
+    job, rank = answer.job, answer.rows[0].rank
     at = int((job.number == rank).argmax())
     return f"rank {rank}", f"{command} summary {job.ranks[at].path}"
 
 
-def job_facts(found: JobAnswer) -> Iterator[Fact]:
+def job_facts(answer: JobAnswer) -> Iterator[Fact]:
     """Yield what is shown above the table of ranks."""
-    job = found.job
+    job = answer.job
     events = count_text(sum(rank.events for rank in job.ranks), "event")
     hosts = {host for host in job.hosts if host}
     where = f" on {count_text(len(hosts), 'host')}" if hosts else ""
@@ -99,18 +101,18 @@ def job_facts(found: JobAnswer) -> Iterator[Fact]:
         shown = ", ".join(map(str, job.missing[:12]))
         more = f" and {len(job.missing) - 12:,} more" if len(job.missing) > 12 else ""
         yield "missing", f"rank {shown}{more}: there is no usable trace"
-    for each in job.left_out[:_MOST_LEFT_OUT]:
-        yield "left out", f"{Path(each.path).name} {each.reason}"
+    for trace_left_out in job.left_out[:_MOST_LEFT_OUT]:
+        yield "left out", f"{Path(trace_left_out.path).name} {trace_left_out.reason}"
     if len(job.left_out) > _MOST_LEFT_OUT:
         yield "left out", f"{len(job.left_out) - _MOST_LEFT_OUT:,} more files: see --json"
     lost = sum(rank.lost for rank in job.ranks)
     if lost:
         of_rings = all(rank.is_ring for rank in job.ranks if rank.lost)
-        told = f"{count_text(lost, 'event')} at memory limits"
+        losses = f"{count_text(lost, 'event')} at memory limits"
         if of_rings:
             earlier = count_text(lost, "earlier event")
-            told = f"{earlier} dropped: only the most recent part is kept"
-        yield "lost", told
+            losses = f"{earlier} dropped: only the most recent part is kept"
+        yield "lost", losses
     steady = int(job.steady.sum())
     of_steady = "" if steady == len(job.steps) else f", over the {steady:,} steady ones"
     median = duration_text(job.typical_step_ns)
@@ -125,12 +127,12 @@ def _clocks(job: Job) -> str:
     moved = float(abs(clocks.offset_ns).max())
     drift = float(abs(clocks.drift).max()) * 1e6
     by = count_text(len(job.meetings), "collective")
-    told = f"aligned by the ends of {by}, residual {duration_text(clocks.residual_ns)}"
+    alignment = f"aligned by the ends of {by}, residual {duration_text(clocks.residual_ns)}"
     if moved:
-        told += f" (offsets up to {duration_text(moved)}, drift up to {drift:.1f} ppm)"
+        alignment += f" (offsets up to {duration_text(moved)}, drift up to {drift:.1f} ppm)"
     if len(set(clocks.part.tolist())) > 1:
-        told += "; some ranks share no collective and cannot be compared"
-    return f"{told}; smaller differences are not blamed on any rank"
+        alignment += "; some ranks share no collective and cannot be compared"
+    return f"{alignment}; smaller differences are not blamed on any rank"
 
 
 def report_job(args: argparse.Namespace, output: Path) -> None:
@@ -141,28 +143,27 @@ def report_job(args: argparse.Namespace, output: Path) -> None:
     from stepscope.report.job import export_job_html
     from stepscope.units import size_text
 
-    found = job_answer(opened(args.trace))
+    answer = job_answer(opened(args.trace))
     beside = output.with_name(f"{output.stem}-ranks")
-    wanted = _reported_ranks(found, args.ranks)
+    wanted = _reported_ranks(answer, args.ranks)
     links: dict[int, str] = {}
     traces = {}
     for number in wanted:
         page = beside / f"rank-{number}.html"
         try:
-            traces[number] = _write_rank(found.job, number, page, args)
+            traces[number] = _write_rank(answer.job, number, page, args)
         except StepscopeError as error:
             notify(f"rank {number} has no report of its own: {error}")
             continue
         links[number] = f"{quote(beside.name)}/{page.name}"
-    export_job_html(found, output, links=links, traces=traces)
+    export_job_html(answer, output, links=links, traces=traces)
     more = f" and {count_text(len(links), 'rank')} in {beside}" if links else ""
     size = size_text(size_on_disk(output))
-    notify(f"wrote {output}: {count_text(len(found.job), 'rank')}, {size}{more}")
-    left = len(found.job) - len(links)
-    if left:
-        notify(
-            f"{count_text(left, 'rank')} without a report of its own: --ranks all writes them, too"
-        )
+    notify(f"wrote {output}: {count_text(len(answer.job), 'rank')}, {size}{more}")
+    unreported = len(answer.job) - len(links)
+    if unreported:
+        ranks = count_text(unreported, "rank")
+        notify(f"{ranks} without a report of its own: --ranks all writes them, too")
 
 
 def _write_rank(job: Job, number: int, page: Path, args: argparse.Namespace) -> Trace:
@@ -177,9 +178,9 @@ def _write_rank(job: Job, number: int, page: Path, args: argparse.Namespace) -> 
     return trace
 
 
-def _reported_ranks(found: JobAnswer, wanted: int | None) -> list[int]:
+def _reported_ranks(answer: JobAnswer, wanted: int | None) -> list[int]:
     """Return the ranks that get a report: the latest ones, and a middle one to compare with."""
-    rows = [row.rank for row in found.rows]
+    rows = [row.rank for row in answer.rows]
     if wanted is None or wanted >= len(rows):
         return rows
     if wanted < 2:

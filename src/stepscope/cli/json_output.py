@@ -14,16 +14,16 @@ VERSIONS = dict.fromkeys(
 )
 
 
-def json_text(form: str, told: Mapping[str, Any]) -> str:
+def json_text(form: str, document: Mapping[str, Any]) -> str:
     """Return a document of one of the forms of ``docs/json.md``."""
-    return json.dumps(named(form, told), indent=2, default=str) + "\n"
+    return json.dumps(named(form, document), indent=2, default=str) + "\n"
 
 
-def json_line(form: str, told: Mapping[str, Any]) -> str:
+def json_line(form: str, document: Mapping[str, Any]) -> str:
     """Return the same in one line, for documents of which there may be many."""
-    return json.dumps(named(form, told), default=str) + "\n"
+    return json.dumps(named(form, document), default=str) + "\n"
 
 
-def named(form: str, told: Mapping[str, Any]) -> dict[str, Any]:
+def named(form: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document with the name and version of its form."""
-    return {"schema": f"stepscope.{form}/{VERSIONS[form]}", **told}
+    return {"schema": f"stepscope.{form}/{VERSIONS[form]}", **document}

@@ -50,7 +50,7 @@ def _add(parser: Parser, option: Option[Any]) -> argparse.Action:
     if isinstance(option.default, bool):
         return parser.add_argument(option.flag, action="store_true", **words)
     if isinstance(option.default, Enum):
-        words["choices"] = [each.value for each in type(option.default)]
+        words["choices"] = [member.value for member in type(option.default)]
         return parser.add_argument(option.flag, default=option.default.value, **words)
     kind, metavar = _checked(option) if option.parse else type(option.default), option.name.upper()
     return parser.add_argument(option.flag, type=kind, metavar=metavar, **words)

@@ -83,13 +83,13 @@ def show_findings(findings: Sequence[Finding], most: int | None, more: str = "")
 
 def show_command(label: str, command: str) -> None:
     """Print a labelled command; it is never folded, so that it can be copied."""
-    told = f"  {label}".ljust(_LABEL_WIDTH)
+    shown_label = f"  {label}".ljust(_LABEL_WIDTH)
     if _is_plain():
-        say(f"{told}  {command}")
+        say(f"{shown_label}  {command}")
         return
     from rich.text import Text
 
-    _console().print(Text.assemble((told, _LABEL_STYLE), f"  {command}"), soft_wrap=True)
+    _console().print(Text.assemble((shown_label, _LABEL_STYLE), f"  {command}"), soft_wrap=True)
 
 
 def _show_inset(text: str, inset: int, style: str) -> None:

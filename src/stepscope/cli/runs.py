@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 def paths_of(given: Iterable[Path]) -> list[Path]:
     """Return the traces that paths name: each itself, or all below a folder, by name."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in given:
         if path.is_dir() and not is_stored_trace(path) and not path.name.endswith(TRACE_SUFFIX):
             folder = Folder(path)
-            inside = sorted(each.name for each in folder.listing().traces)
+            inside = sorted(trace.name for trace in folder.listing().traces)
             if not inside:
                 raise StepscopeError(f"{path}: there is no trace in this folder")
-            found.extend(path / name for name in inside)
+            paths.extend(path / name for name in inside)
         else:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def read_all(given: Iterable[Path]) -> list[Trace]:

@@ -123,9 +123,9 @@ def _fallback_folders(wanted: Path) -> Iterator[Path]:
     places = [*_temporary_folders(), wanted.parent, Path("/dev/shm")]
     with contextlib.suppress(RuntimeError):  # no home folder
         places.append(Path.home())
-    for each in dict.fromkeys(places):
-        if is_safe_parent(each):
-            yield each
+    for folder in dict.fromkeys(places):
+        if is_safe_parent(folder):
+            yield folder
 
 
 def _temporary_folders() -> Iterator[Path]:

@@ -58,41 +58,43 @@ def facts(trace: Trace) -> Iterator[Fact]:
         yield "anomalies", ", ".join(f"{what}: {n:,}" for what, n in info.anomalies.items())
 
 
-def answer_facts(found: Answer) -> Iterator[Fact]:
+def answer_facts(answer: Answer) -> Iterator[Fact]:
     """Yield what an answer says about steps and start-up."""
-    steps = found.steps
+    steps = answer.steps
     if steps is None:
-        shared = f"; {found.threads:.0f} threads share its time" if found.threads >= 2 else ""
+        shared = f"; {answer.threads:.0f} threads share its time" if answer.threads >= 2 else ""
         of_what = "shares are of the run, without imports and compilation"
         yield "steps", f"none recognised: {of_what}{shared}"
     else:
         spread = f"mean {duration_text(steps.mean_ns)}, median {duration_text(steps.median_ns)}"
         if steps.unit == "request":
             spread = f"p50 {duration_text(steps.median_ns)}, p99 {duration_text(steps.p99_ns)}"
-        left = steps.count - steps.steady
-        steady = ", without the first" if left == 1 else f", over the {steps.steady:,} steady ones"
+        unsteady = steps.count - steps.steady
+        steady = (
+            ", without the first" if unsteady == 1 else f", over the {steps.steady:,} steady ones"
+        )
         label = f"{steps.unit}s"
-        yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if left else ''}"
-    if found.lost_ns:
-        lost = duration_text(found.lost_ns)
+        yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if unsteady else ''}"
+    if answer.lost_ns:
+        lost = duration_text(answer.lost_ns)
         others = f"other programs use this machine's cores, which adds {lost} to a step"
         yield "machine", f"{others}; not counted here"
-    if found.device is not None:
-        yield from _device_facts(found.device)
-    for device in found.power:
+    if answer.device is not None:
+        yield from _device_facts(answer.device)
+    for device in answer.power:
         yield "power", power_line(device)
-    for line in counter_lines(found.counters):
+    for line in counter_lines(answer.counters):
         yield "hardware", line
-    if found.start_up is not None:
-        told = [f"{what} {duration_text(ns)}" for what, ns in found.start_up.parts]
-        parts = f": {', '.join(told)}" if told else ""
-        took = duration_text(found.start_up.total_ns)
+    if answer.start_up is not None:
+        parts_shown = [f"{what} {duration_text(ns)}" for what, ns in answer.start_up.parts]
+        parts = f": {', '.join(parts_shown)}" if parts_shown else ""
+        took = duration_text(answer.start_up.total_ns)
         yield "start-up", f"{took}{parts}; not counted in any share below"
 
 
-def _device_facts(found: DeviceFacts) -> Iterator[Fact]:
+def _device_facts(facts: DeviceFacts) -> Iterator[Fact]:
     """Yield a step as the device sees it, and how much of the device its operations use."""
-    step = found.step
+    step = facts.step
     if step is not None:
         waits = f", waits {duration_text(step.waiting_ns)} for the host" if step.waiting_ns else ""
         yield (
@@ -101,18 +103,18 @@ def _device_facts(found: DeviceFacts) -> Iterator[Fact]:
             f"{duration_text(step.host_ns)} on the host: the {step.limit} is the bottleneck "
             f"(busy {duration_text(step.busy_ns)}{waits})",
         )
-    if found.flops_utilisation is not None:
-        used = percent_text(found.flops_utilisation)
+    if facts.flops_utilisation is not None:
+        used = percent_text(facts.flops_utilisation)
         yield "flops", f"{used} of the device's 16-bit peak (model FLOP utilisation of the steps)"
 
 
-def show_answer(found: Answer, most: int | None, more: str = "") -> None:
+def show_answer(answer: Answer, most: int | None, more: str = "") -> None:
     """Print where a step goes, the lines that cost most, and at most ``most`` findings."""
-    for text in (where_text(found), lines_text(found)):
+    for text in (where_text(answer), lines_text(answer)):
         if text:
             say()
             say("\n".join(f"  {line}" for line in text.splitlines()))
-    show_findings(found.findings, most, more)
+    show_findings(answer.findings, most, more)
 
 
 def _places(trace: Trace) -> str:
@@ -123,18 +125,18 @@ def _places(trace: Trace) -> str:
     threads = len(tracks) - len(streams)
     apart = np.setdiff1d(slices.track[rows], tracks)
     counts = ((threads, "thread"), (len(streams), "stream"), (len(apart), "async track"))
-    told = [count_text(count, what) for count, what in counts if count] or ["0 threads"]
-    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+    places = [count_text(count, what) for count, what in counts if count] or ["0 threads"]
+    return " and ".join([", ".join(places[:-1]), places[-1]] if len(places) > 1 else places)
 
 
 def _peaks(trace: Trace) -> Iterator[Fact]:
     """Yield one line per device whose memory was recorded."""
     for device in devices(trace):
-        found = memory_peak(trace, device)
-        if found is not None:
-            asker = asker_of(trace, found.slice)
+        peak = memory_peak(trace, device)
+        if peak is not None:
+            asker = asker_of(trace, peak.slice)
             who = f" in {asker}" if asker else ""
-            yield "memory", f"{device}: {size_text(found.bytes)} in use at the peak{who}"
+            yield "memory", f"{device}: {size_text(peak.bytes)} in use at the peak{who}"
 
 
 def _losses(trace: Trace) -> str:

@@ -20,19 +20,19 @@ def held_signals() -> Iterator[None]:
 
     They are caught, not blocked: threads of libraries would get those that this one blocks.
     """
-    held: list[int] = []
+    pending: list[int] = []
     caught: list[signal.Signals] = []
     if threading.current_thread() is threading.main_thread():
         for number in _ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, lambda came, _frame: held.append(came))
+                signal.signal(number, lambda came, _frame: pending.append(came))
                 caught.append(number)
     try:
         yield
     finally:
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
-        for came in held:
+        for came in pending:
             os.kill(os.getpid(), came)
 
 

@@ -93,13 +93,13 @@ def _check_answerable(trace: Trace, grouping: Grouping) -> None:
         )
 
 
-def step_table_text(trace: Trace, found: Answer, sort_by: str, row_limit: int) -> str:
+def step_table_text(trace: Trace, answer: Answer, sort_by: str, row_limit: int) -> str:
     """Return the operators of an average step, as wide as the terminal where there is one."""
     from stepscope.analysis.host.step_operators import step_operators
     from stepscope.text.answer import operators_text
 
     wide = shutil.get_terminal_size().columns if out().isatty() else _PLAIN_WIDTH
-    return operators_text(step_operators(trace), found, sort_by, row_limit, wide)
+    return operators_text(step_operators(trace), answer, sort_by, row_limit, wide)
 
 
 def modules_text(

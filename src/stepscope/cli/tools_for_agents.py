@@ -55,8 +55,8 @@ class Tools:
         """List the traces of the folder, the newest first: name, size and when it was written."""
         listing = self._folder.listing()
         traces = [
-            {"trace": found.name, "bytes": found.size, "written_unix_ns": found.written_ns}
-            for found in listing.traces[:_MOST_TRACES]
+            {"trace": listed.name, "bytes": listed.size, "written_unix_ns": listed.written_ns}
+            for listed in listing.traces[:_MOST_TRACES]
         ]
         more = len(listing.traces) - len(traces)
         return {"traces": traces, "not_listed": more, "note": listing.left_out}
@@ -66,19 +66,19 @@ class Tools:
 
         Times are in ns. `findings` has the problems themselves.
         """
-        told = answer(self._trace(trace)).to_json()
-        problems = [{key: each[key] for key in _FINDING} for each in told["findings"]]
-        return {**told, "findings": problems, "units": _UNITS}
+        answered = answer(self._trace(trace)).to_json()
+        problems = [{key: finding[key] for key in _FINDING} for finding in answered["findings"]]
+        return {**answered, "findings": problems, "units": _UNITS}
 
     def findings(self, trace: str, limit: int = 5) -> dict[str, Any]:
         """Return the problems of a trace, the most expensive first: cost, line and fix."""
-        found = answer(self._trace(trace)).findings
+        problems = answer(self._trace(trace)).findings
         wanted = ("id", "title", "text", "severity", "share", "saves_ns", "of_ns", "unit", "fix")
         shown = [
-            {key: each.to_json()[key] for key in (*wanted, "places")}
-            for each in found[: _bounded(limit)]
+            {key: finding.to_json()[key] for key in (*wanted, "places")}
+            for finding in problems[: _bounded(limit)]
         ]
-        return {"findings": shown, "not_shown": len(found) - len(shown), "units": _UNITS}
+        return {"findings": shown, "not_shown": len(problems) - len(shown), "units": _UNITS}
 
     def diff(
         self, before: list[str], after: list[str], by: str = "work", limit: int = 10
@@ -92,12 +92,12 @@ class Tools:
         """
         rows = _bounded(limit)
         sides = self._side(before, "before"), self._side(after, "after")
-        found = diff_traces(*sides, labels=(before, after))
+        compared = diff_traces(*sides, labels=(before, after))
         try:
-            table = found.table(by)
+            table = compared.table(by)
         except KeyError as unknown:
             raise StepscopeError(unknown.args[0]) from None
-        return _told_of(found, table, rows)
+        return _comparison(compared, table, rows)
 
     def list_tables(self) -> dict[str, Any]:
         """List the tables that `sql` can ask, with the meaning and unit of each column."""
@@ -114,8 +114,8 @@ class Tools:
         shown = result.head(_bounded(limit))
         columns = [{"name": name, "type": str(kind)} for name, kind in result.schema.items()]
         rows = [[_plain(value) for value in row] for row in shown.rows()]
-        left = len(result) - len(shown)
-        return {"columns": columns, "rows": rows, "not_shown": left, "units": _UNITS}
+        not_shown = len(result) - len(shown)
+        return {"columns": columns, "rows": rows, "not_shown": not_shown, "units": _UNITS}
 
     def timeline(
         self,
@@ -159,40 +159,40 @@ class Tools:
         return [self._trace(name) for name in names]
 
     def _trace(self, name: str) -> Trace:
-        known = {found.name: found for found in self._folder.listing().traces}
-        found = known.get(name)
-        if found is None:
-            there = ", ".join(list(known)[:10]) or "none"
+        by_name = {listed.name: listed for listed in self._folder.listing().traces}
+        listed = by_name.get(name)
+        if listed is None:
+            there = ", ".join(list(by_name)[:10]) or "none"
             raise StepscopeError(f"there is no trace {name!r} in the folder; there are: {there}")
-        key = (found.name, found.size, found.written_ns)
+        key = (listed.name, listed.size, listed.written_ns)
         if key not in self._open:
-            self._open[key] = read(str(self._folder.root / found.name))
+            self._open[key] = read(str(self._folder.root / listed.name))
             while len(self._open) > _KEPT:
                 self._open.popitem(last=False)
         self._open.move_to_end(key)
         return self._open[key]
 
 
-def _told_of(found: Diff, table: DiffTable, limit: int) -> dict[str, Any]:
-    shown, left = table.rows[:limit], table.rows[limit:]
+def _comparison(compared: Diff, table: DiffTable, limit: int) -> dict[str, Any]:
+    shown, not_shown = table.rows[:limit], table.rows[limit:]
     rows = [{key: _plain(value) for key, value in row.to_json().items()} for row in shown]
     came, went = (
         [{key: finding.to_json()[key] for key in _FINDING} for finding in side]
-        for side in (found.findings_came, found.findings_went)
+        for side in (compared.findings_came, compared.findings_went)
     )
     return {
-        "verdict": found.verdict,
-        "unit": found.unit,
-        "step": {**found.step.to_json(), "unit": "ns"},
-        "before_ns": found.before_ns,
-        "after_ns": found.after_ns,
-        "difference_ns": found.difference_ns,
+        "verdict": compared.verdict,
+        "unit": compared.unit,
+        "step": {**compared.step.to_json(), "unit": "ns"},
+        "before_ns": compared.before_ns,
+        "after_ns": compared.after_ns,
+        "difference_ns": compared.difference_ns,
         "by": table.by,
         "rows": rows,
-        "not_shown": len(left),
-        "not_shown_difference_ns": sum(row.difference_ns for row in left),
-        "tables": [each.by for each in found.tables],
-        "changed": _changed((*found.memory, *found.counts)),
+        "not_shown": len(not_shown),
+        "not_shown_difference_ns": sum(row.difference_ns for row in not_shown),
+        "tables": [other.by for other in compared.tables],
+        "changed": _changed((*compared.memory, *compared.counts)),
         "findings_came": came,
         "findings_went": went,
         "units": _UNITS,
@@ -201,10 +201,13 @@ def _told_of(found: Diff, table: DiffTable, limit: int) -> dict[str, Any]:
 
 def _changed(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
     """Return what is counted and differs, the largest change first."""
-    differing = [each for each in quantities if each.difference]
-    differing.sort(key=lambda each: -abs(each.difference) / max(each.before, each.after, 1e-9))
+    differing = [quantity for quantity in quantities if quantity.difference]
+    differing.sort(
+        key=lambda quantity: -abs(quantity.difference) / max(quantity.before, quantity.after, 1e-9)
+    )
     return [
-        {**each.to_json(), "unit": each.unit or "a step"} for each in differing[:_MOST_QUANTITIES]
+        {**quantity.to_json(), "unit": quantity.unit or "a step"}
+        for quantity in differing[:_MOST_QUANTITIES]
     ]
 
 
@@ -226,5 +229,5 @@ def _plain(value: object) -> object:
     if isinstance(value, int | float | bool) or value is None:
         return value
     text = str(value)
-    left = len(text) - _LONGEST_TEXT
-    return text if left <= 0 else f"{text[:_LONGEST_TEXT]}... ({left} more letters)"
+    cut = len(text) - _LONGEST_TEXT
+    return text if cut <= 0 else f"{text[:_LONGEST_TEXT]}... ({cut} more letters)"

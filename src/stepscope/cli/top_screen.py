@@ -36,21 +36,21 @@ def screen(looked: Looked) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    status, found = looked.status, looked.answer
+    status, answer = looked.status, looked.answer
     title = f"{status['program']}  (process {status['pid']}"
     title += f", rank {status['rank']} of {status['world_size']})" if status["rank"] else ")"
-    parts: list[Any] = [Text(printable(title), style="bold"), Text(printable(found.verdict)), ""]
+    parts: list[Any] = [Text(printable(title), style="bold"), Text(printable(answer.verdict)), ""]
     parts += [Text(line) for line in _facts(looked)]
-    parts += ["", _table(f"where a {found.unit} goes", found.where)]
-    if found.lines:
-        parts += ["", _table("hottest lines", found.lines)]
+    parts += ["", _table(f"where a {answer.unit} goes", answer.where)]
+    if answer.lines:
+        parts += ["", _table("hottest lines", answer.lines)]
     return Group(*parts)
 
 
 def _facts(looked: Looked) -> list[str]:
     status, trace = looked.status, looked.trace
     lines = [f"{'memory':10}{size_text(status['memory_bytes'])} resident"]
-    durations = [each[2] for each in status["steps"]]
+    durations = [step[2] for step in status["steps"]]
     if not durations and looked.answer.steps is not None:
         steps = looked.answer.steps
         lines.append(f"{'steps':10}median {duration_text(steps.median_ns)}, {steps.how}")

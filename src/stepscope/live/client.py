@@ -19,21 +19,23 @@ _MOST_BYTES = 64 << 20
 
 def living() -> list[dict[str, Any]]:
     """Return the status of each of this user's programs that has a control socket."""
-    found = []
+    programs = []
     for pid, name in _sockets():
         try:
-            told = _ask(name, {"do": "status"}, _PATIENCE_S)
-            found += [{**each, "socket": name} for each in told]
+            statuses = _ask(name, {"do": "status"}, _PATIENCE_S)
+            programs += [{**status, "socket": name} for status in statuses]
         except (OSError, ValueError, StepscopeError):
             if not is_running(pid):
                 remove_socket(name)
-    return found
+    return programs
 
 
 def ask(pid: int, request: dict[str, Any], timeout_s: float = _PATIENCE_S) -> Any:
     """Return a program's answer; StepscopeError when there is none."""
     names = [name for owner, name in _sockets() if owner == pid]
-    names = names or [each["socket"] for each in living() if pid in each.get("processes", ())]
+    names = names or [
+        program["socket"] for program in living() if pid in program.get("processes", ())
+    ]
     if not names:
         why = "it is not under `stepscope run` and does not call stepscope.serve()"
         if not is_running(pid):
@@ -51,7 +53,7 @@ def ask_companion(run: str, request: dict[str, Any]) -> Any:
     """Return the answer of the companion of a run, found by the folder of the run."""
     end = time.monotonic() + _COMPANION_STARTS_S
     while True:
-        names = [each["socket"] for each in living() if each.get("run") == run]
+        names = [program["socket"] for program in living() if program.get("run") == run]
         if names:
             return _ask(names[0], request, _CAPTURE_S)
         if time.monotonic() > end:
@@ -71,10 +73,10 @@ def _ask(name: str, request: dict[str, Any], timeout_s: float) -> Any:
             if not got:
                 raise ConnectionError("the connection was closed")
             received += got
-    told = json.loads(bytes(received))
-    if "error" in told:
-        raise StepscopeError(str(told["error"]))
-    return told["ok"]
+    answer = json.loads(bytes(received))
+    if "error" in answer:
+        raise StepscopeError(str(answer["error"]))
+    return answer["ok"]
 
 
 def _connect(line: socket.socket, path: str, timeout_s: float) -> None:

@@ -35,9 +35,10 @@ from stepscope.record.inside.boot import read_plan
 from stepscope.record.options import RecordOptions
 from stepscope.record.source import known_options
 from stepscope.record.stream.places import own_folders
+from stepscope.record.stream.relations import ancestors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     from stepscope.record.stream.places import StreamFolders
@@ -146,25 +147,25 @@ class Companion:
 
     def _rank_above(self, process: Followed) -> Followed | None:
         """Return the rank that a process is or works for: helpers inherit its environment."""
-        line = [] if self._is_rank else list(self._line_of(process))
-        ranks = [each for each in line if each.rank is not None]
-        return next((each for each in reversed(ranks) if each.rank == ranks[0].rank), None)
-
-    def _line_of(self, process: Followed) -> Iterator[Followed]:
-        """Yield a process and its ancestors, the nearest first."""
-        by_pid = {each.pid: each for each in self._processes.values()}
-        while by_pid.pop(process.pid, None) is not None:
-            yield process
-            process = by_pid.get(process.parent, process)
+        if self._is_rank:
+            return None
+        by_pid = {follower.pid: follower for follower in self._processes.values()}
+        line = [process, *ancestors(process, by_pid)]
+        ranks = [ancestor for ancestor in line if ancestor.rank is not None]
+        return next((rank for rank in reversed(ranks) if rank.rank == ranks[0].rank), None)
 
     def _programs(self) -> list[tuple[Followed, list[Followed]]]:
         """Return each rank with its helpers, or else the process that does the steps with all."""
-        living = [each for each in self._read() if each.is_alive]
+        living = [process for process in self._read() if process.is_alive]
         groups: dict[Followed | None, list[Followed]] = {}
-        for each in living:
-            groups.setdefault(self._rank_above(each), []).append(each)
+        for process in living:
+            groups.setdefault(self._rank_above(process), []).append(process)
         ranks = [(rank, group) for rank, group in groups.items() if rank is not None]
-        return ranks or [(max(living, key=lambda each: each.steps.count), living)] if living else []
+        return (
+            ranks or [(max(living, key=lambda process: process.steps.count), living)]
+            if living
+            else []
+        )
 
     def _program(self, request: Mapping[str, Any]) -> tuple[Followed, list[Followed]]:
         """Return the program that a request is about."""
@@ -172,7 +173,9 @@ class Companion:
         if not programs:
             raise RequestError("no process of this run is recorded now")
         pid = request.get("pid")
-        return next((each for each in programs if pid in {of.pid for of in each[1]}), programs[0])
+        return next(
+            (program for program in programs if pid in {of.pid for of in program[1]}), programs[0]
+        )
 
     # ---- what is asked for
 
@@ -181,7 +184,7 @@ class Companion:
             return [self._status_of(program, group) for program, group in self._programs()]
 
     def _status_of(self, program: Followed, group: list[Followed]) -> dict[str, Any]:
-        processes = [self._folders.owner.pid, *(each.pid for each in group)]
+        processes = [self._folders.owner.pid, *(process.pid for process in group)]
         return {
             **program.status(self._folders.about["program"]),
             "recording": self._recording,
@@ -192,7 +195,7 @@ class Companion:
     def _steps(self, request: Mapping[str, Any]) -> dict[str, Any]:
         with self._reading:
             program, group = self._program(request)
-            busiest = max(group, key=lambda each: each.steps.count)
+            busiest = max(group, key=lambda process: process.steps.count)
             return {**self._status_of(program, group), **last_steps(busiest.steps)}
 
     def _capture(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,7 +203,7 @@ class Companion:
         self._check_that_it_is_recorded(checked_options(request))
         with self._reading:
             program, _ = self._program(request)
-            told = program.status("")
+            status = program.status("")
             rank = self._rank_above(program)
         path = path or self._free_path(rank)
         why = {
@@ -218,7 +221,7 @@ class Companion:
             writing.result()
         else:
             writing.add_done_callback(_tell_failure)
-        return {"path": str(path), **{name: told[name] for name in ("pid", "rank", "world_size")}}
+        return {"path": str(path), **{name: status[name] for name in ("pid", "rank", "world_size")}}
 
     def _check_that_it_is_recorded(self, options: Mapping[str, object]) -> None:
         """Raise RequestError for an option that only a start of the program can turn on."""

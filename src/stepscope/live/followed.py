@@ -1,4 +1,4 @@
-"""A process of a run that goes on, as its stream and the system tell of it."""
+"""A running process of a run: its steps, its failures and its status."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from stepscope import _native
 from stepscope.live.steps import STEP_NAMES, StepWatch
 from stepscope.live.triggers import resident_bytes
 from stepscope.record.inside.facts import start_ticks
-from stepscope.record.stream.notes import END, FACTS, FAILURES, SOURCES
+from stepscope.record.stream.notes import END, FACTS, FAILURES
 from stepscope.record.stream.processes import is_running
+from stepscope.record.stream.relations import RunProcess
 from stepscope.trace.launcher import job_name, wall_ns_of_ticks
-from stepscope.trace.process_facts import place_facts
 
 if TYPE_CHECKING:
     from stepscope.record.stream.places import StreamFolders
@@ -21,29 +21,20 @@ if TYPE_CHECKING:
 _INTERRUPTED = "KeyboardInterrupt"
 
 
-class Followed:
+class Followed(RunProcess):
     """One process of a run, as of the last read of its stream."""
 
     def __init__(self, folders: StreamFolders, name: str) -> None:
         self.pid = int(name.partition(".")[0])
         memory, segments = str(folders.memory_of(name)), str(folders.segments_of(name))
         self._follower = _native.StreamFollower(memory, segments, STEP_NAMES)
-        self._told = 0  # failures
+        self._failures_returned = 0
         self.steps = StepWatch(self._follower.new_ranges)
 
     @property
     def is_alive(self) -> bool:
         """Return whether it still records."""
         return not self._follower.is_closed and is_running(self.pid)
-
-    @property
-    def parent(self) -> int:
-        return int(self._noted(FACTS).get("ppid", 0))
-
-    @property
-    def rank(self) -> int | None:
-        place = self._place
-        return place["rank"] if (place["world_size"] or 1) > 1 else None
 
     @property
     def memory_bytes(self) -> int:
@@ -56,7 +47,7 @@ class Followed:
 
     def status(self, program: str) -> dict[str, Any]:
         """Return the fields of `stepscope ps`; ``program`` is the run's name."""
-        facts, place = self._noted(FACTS), self._place
+        facts, place = self.noted(FACTS), self.place
         words = [str(word) for word in facts.get("argv", ())][1:]
         return {
             "pid": self.pid,
@@ -71,17 +62,13 @@ class Followed:
 
     def new_failures(self) -> list[str]:
         """Return the uncaught exceptions since the last call."""
-        failures = [str(line) for line in self._noted(FAILURES).get("lines", ())]
-        last = str(self._noted(END).get("error", ""))
+        failures = [str(line) for line in self.noted(FAILURES).get("lines", ())]
+        last = str(self.noted(END).get("error", ""))
         if last and not last.startswith(_INTERRUPTED):
             failures.append(last)
-        new, self._told = failures[self._told :], len(failures)
+        new, self._failures_returned = failures[self._failures_returned :], len(failures)
         return new
 
-    @property
-    def _place(self) -> dict[str, Any]:
-        return place_facts(self._noted(FACTS), self._noted(SOURCES).get("job"))
-
-    def _noted(self, name: str) -> dict[str, Any]:
+    def noted(self, name: str) -> dict[str, Any]:
         value = json.loads(self._follower.notes.get(name, "{}"))
         return value if isinstance(value, dict) else {}

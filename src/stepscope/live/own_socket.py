@@ -43,7 +43,7 @@ class OwnSocket:
 
 def _file_at(number: int) -> tuple[int, int] | None:
     try:
-        told = os.fstat(number)
+        status = os.fstat(number)
     except OSError:
         return None
-    return told.st_dev, told.st_ino
+    return status.st_dev, status.st_ino

@@ -129,11 +129,11 @@ def _who() -> dict[str, Any]:
 def checked_options(request: Mapping[str, Any]) -> dict[str, object]:
     """Return the recording options of a request, checked."""
     given = request.get("options") or {}
-    known = known_options() if given else {}
+    options = known_options() if given else {}
     for name, value in given.items():
-        if name not in known:
-            raise RequestError(f"{name!r} is not a recording option; use one of {sorted(known)}")
-        known[name].value_of(value)  # raises here what is wrong with it
+        if name not in options:
+            raise RequestError(f"{name!r} is not a recording option; use one of {sorted(options)}")
+        options[name].value_of(value)  # raises here what is wrong with it
     return dict(given)
 
 

@@ -63,5 +63,5 @@ def short_path(folder: int, name: str) -> str:
 
 def socket_names(folder: int) -> list[tuple[int, str]]:
     """Return the process and the name of each socket in the folder."""
-    found = (_SOCKET.fullmatch(name) for name in os.listdir(folder))
-    return sorted((int(match[1]), match[0]) for match in found if match)
+    matches = (_SOCKET.fullmatch(name) for name in os.listdir(folder))
+    return sorted((int(match[1]), match[0]) for match in matches if match)

@@ -131,8 +131,8 @@ class ControlServer:
             self._drop_silent(ready)
         for line in tuple(self._clients):
             self._drop(ready, line)
-        for each in (listener, *wake):
-            each.close()
+        for line in (listener, *wake):
+            line.close()
 
     def _handle(self, ready: selectors.BaseSelector, line: Any, listener: OwnSocket) -> None:
         if not line.is_there():
@@ -181,11 +181,11 @@ class ControlServer:
 
     def _answer(self, line: OwnSocket, text: bytes) -> None:
         try:
-            told = json.dumps(answer(self._requests, text)).encode() + b"\n"
+            reply = json.dumps(answer(self._requests, text)).encode() + b"\n"
             if line.is_there():
                 with contextlib.suppress(OSError):
                     line.line.settimeout(_PATIENCE_S)
-                    line.line.sendall(told)
+                    line.line.sendall(reply)
         finally:
             line.close()
             self._free.release()
@@ -220,8 +220,8 @@ def _bind(listener: socket.socket, name: str) -> None:
 
 def _is_ours(line: socket.socket) -> bool:
     """Return whether the client is a process of the same user, or of root."""
-    told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(told)
+    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(credentials)
     return user in {os.getuid(), 0}
 
 

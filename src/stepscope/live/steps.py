@@ -70,15 +70,15 @@ class StepWatch:
     def read(self) -> None:
         """Read the steps that have ended since the last call."""
         with self._reading:
-            ranges = sorted(self._new_ranges(), key=lambda each: each[2])
-            marked = [each for each in ranges if each[0].startswith(_MARKED)]
+            ranges = sorted(self._new_ranges(), key=lambda span: span[2])
+            marked = [span for span in ranges if span[0].startswith(_MARKED)]
             if marked and not self._marked:
                 self._marked = True
                 self.steps.clear()
                 self.count = 0
-            found = self._marked_steps(marked) if self._marked else self._between(ranges)
-            self.steps.extend(found)
-            self.count += len(found)
+            steps = self._marked_steps(marked) if self._marked else self._between(ranges)
+            self.steps.extend(steps)
+            self.count += len(steps)
 
     def after(self, count: int) -> tuple[Sequence[Step], int]:
         """Return the steps after the first so many, as far as they are remembered, and their count.
@@ -102,7 +102,7 @@ class StepWatch:
                 median_ns = median_ns or self.median_ns()
         if not slow:
             return None
-        worst, ratio = max(slow, key=lambda each: each[0].duration_ns)
+        worst, ratio = max(slow, key=lambda pair: pair[0].duration_ns)
         took = duration_text(worst.duration_ns)
         named = [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s, _ in slow]
         return f"step {worst.number} took {took}, {ratio:.1f} x the median", named
@@ -118,11 +118,11 @@ class StepWatch:
         return self._median_ns
 
     def _marked_steps(self, ranges: Sequence[tuple[str, int, int]]) -> list[Step]:
-        known = self.steps[-1].end_ns if self.steps else 0
+        last_end_ns = self.steps[-1].end_ns if self.steps else 0
         steps = []
         for name, start_ns, end_ns in ranges:
             number = step_number(name)
-            if number is not None and end_ns > known:  # the same records may be read twice
+            if number is not None and end_ns > last_end_ns:  # the same records may be read twice
                 steps.append(Step(number, start_ns, end_ns))
         return steps
 

@@ -49,7 +49,7 @@ class Triggers:
 
     def __bool__(self) -> bool:
         wanted = (self.slow_step, self.memory_bytes, self.on_signal)
-        return self.on_exception or any(each is not None for each in wanted)
+        return self.on_exception or any(value is not None for value in wanted)
 
     def within_ring(self, seconds: float) -> Triggers:
         """Capture often enough that what waits does not fall off a ring; 0 is no ring."""
@@ -113,13 +113,13 @@ class TriggerWatch:
             return
         self._captured += 1
         self._captured_at = time.monotonic()
-        reasons = list(dict.fromkeys(each.reason for each in waiting))
+        reasons = list(dict.fromkeys(cause.reason for cause in waiting))
         left_out = len(reasons) - _MAX_REASONS_KEPT
         rest = f"; and {left_out} more" if left_out > 0 else ""
         why = {
             "reason": "; ".join(reasons[:_MAX_REASONS_KEPT]) + rest,
-            "by": ", ".join(dict.fromkeys(each.by for each in waiting)),
-            "slow_steps": [step for each in waiting for step in each.slow_steps],
+            "by": ", ".join(dict.fromkeys(cause.by for cause in waiting)),
+            "slow_steps": [step for cause in waiting for step in cause.slow_steps],
         }
         self._write(why)
 
@@ -180,7 +180,7 @@ class OwnTriggers:
     def _watch_exceptions(self) -> None:
         theirs, of_threads = sys.excepthook, threading.excepthook
 
-        def told(kind: type[BaseException], error: BaseException | None) -> None:
+        def fire(kind: type[BaseException], error: BaseException | None) -> None:
             if not issubclass(kind, SystemExit | KeyboardInterrupt):
                 text = f"{error}".partition("\n")[0]
                 reason = f"{kind.__name__}: {text}" if text else kind.__name__
@@ -189,11 +189,11 @@ class OwnTriggers:
 
         def excepthook(kind: Any, error: Any, traceback: Any) -> None:
             theirs(kind, error, traceback)
-            told(kind, error)
+            fire(kind, error)
 
         def thread_hook(args: Any) -> None:
             of_threads(args)
-            told(args.exc_type, args.exc_value)
+            fire(args.exc_type, args.exc_value)
 
         sys.excepthook, threading.excepthook = excepthook, thread_hook
 

@@ -41,7 +41,7 @@ def _held(folders: StreamFolders, request: Mapping[str, Any]) -> Trace:
         family = Family(folders, is_rank=request["is_rank"], since_ns=since_ns)
         # A few seconds may hold no step that tells which process is the program.
         candidates = family.members if since_ns else family.ranks
-        asked_for = [each for each in candidates if each.pid == request["pid"]]
+        asked_for = [member for member in candidates if member.pid == request["pid"]]
         member = asked_for[-1] if asked_for else family.program()
         if member is None:
             raise StepscopeError("nothing has been recorded yet")

@@ -116,10 +116,10 @@ def _named_devices(strings: Strings, words: UInt32) -> tuple[Strings, UInt32]:
     """Return the string ids of devices that the core wrote as words, and the strings with them."""
     distinct, number = np.unique(words, return_inverse=True)
     names = [_device_name(word) for word in distinct.tolist()]
-    known = strings.ids_of(names)
-    missing = [name for name in names if name not in known]
-    known |= {name: len(strings) + i for i, name in enumerate(missing)}
-    ids = np.array([known[name] for name in names], np.uint32)
+    id_of = strings.ids_of(names)
+    missing = [name for name in names if name not in id_of]
+    id_of |= {name: len(strings) + i for i, name in enumerate(missing)}
+    ids = np.array([id_of[name] for name in names], np.uint32)
     return Strings.of([*strings, *missing]) if missing else strings, ids[number]
 
 

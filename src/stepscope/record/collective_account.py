@@ -43,20 +43,20 @@ class CollectiveAccount:
         self.buckets: dict[int, list[str]] = {}  # of DDP: modules by bytes
 
     @classmethod
-    def left(cls, left: LeftBehind, source: str) -> CollectiveAccount:
+    def left_by(cls, remains: LeftBehind, source: str) -> CollectiveAccount:
         """Return the account that a process left in its stream, without values of a wrong type."""
         account = cls(source)
-        noted = entries(left, source)
-        for each in noted:
-            if is_whole(each.get("rank")):
-                account.rank = each["rank"]
-        account.groups = {each.name: each for each in _groups_in(noted)}
-        account.flights = list(_calls_in(each.get("flight") for each in noted))
-        account.calls = list(_calls_in(entries(left, source + _CALLS)))
+        noted = entries(remains, source)
+        for entry in noted:
+            if is_whole(entry.get("rank")):
+                account.rank = entry["rank"]
+        account.groups = {group.name: group for group in _groups_in(noted)}
+        account.flights = list(_calls_in(entry.get("flight") for entry in noted))
+        account.calls = list(_calls_in(entries(remains, source + _CALLS)))
         account.buckets = {
-            each["bytes"]: each["modules"]
-            for each in noted
-            if is_whole(each.get("bytes")) and _texts(each.get("modules"))
+            entry["bytes"]: entry["modules"]
+            for entry in noted
+            if is_whole(entry.get("bytes")) and _texts(entry.get("modules"))
         }
         return account
 
@@ -72,7 +72,7 @@ class CollectiveAccount:
         for name, group in groups.items():
             if self.groups.get(name) != group:
                 self.groups[name] = group
-                self._journal.add({"group": group.told()})
+                self._journal.add({"group": group.to_torch()})
 
     def add(self, call: Collective) -> None:
         """Note one call."""
@@ -84,8 +84,8 @@ class CollectiveAccount:
     def keep_flights(self, flights: Sequence[Collective]) -> None:
         """Note the framework's own records of calls."""
         self.flights = flights
-        for each in flights:
-            self._journal.add({"flight": _plain(each)})
+        for call in flights:
+            self._journal.add({"flight": _plain(call)})
 
     def keep_buckets(self, buckets: Mapping[int, list[str]]) -> None:
         """Note which modules are reduced together."""
@@ -104,22 +104,22 @@ def _calls_in(values: Iterable[object]) -> Iterator[Collective]:
     for value in values:
         if not isinstance(value, dict):
             continue
-        known = {
+        fields = {
             name: value[name]
             for name, kind in _FIELDS.items()
             if name in value and fits([value[name]], kind)
         }
-        if {"name", "start_ns", "end_ns", "thread"} <= known.keys():
-            yield Collective(**known)
+        if {"name", "start_ns", "end_ns", "thread"} <= fields.keys():
+            yield Collective(**fields)
 
 
 def _groups_in(noted: Iterable[Mapping[str, Any]]) -> Iterator[Group]:
-    for each in noted:
-        told = each.get("group")
-        if not isinstance(told, dict):
+    for entry in noted:
+        group = entry.get("group")
+        if not isinstance(group, dict):
             continue
-        texts = [told.get(key) for key in ("pg_name", "pg_desc", "backend_config")]
-        ranks = told.get("ranks")
+        texts = [group.get(key) for key in ("pg_name", "pg_desc", "backend_config")]
+        ranks = group.get("ranks")
         if fits(texts, str, str, str) and isinstance(ranks, list) and all(map(is_whole, ranks)):
             name, description, backend = texts
             yield Group(str(name), tuple(ranks), str(description), str(backend))

@@ -54,7 +54,7 @@ def annotated(captured: Captured, pairs_of_row: Mapping[int, Mapping[str, Any]])
         return captured
     slices, count = captured.slices, len(captured.slices)
     texts = captured.strings.decode_all().copy()
-    known: dict[str, int] = {}
+    id_of_text: dict[str, int] = {}
     rest = slices.args.rest.copy() if len(slices.args.rest) else np.zeros(count, np.uint32)
     numbers: dict[str, list[tuple[int, int]]] = {}
     for row, pairs in sorted(pairs_of_row.items()):
@@ -67,19 +67,19 @@ def annotated(captured: Captured, pairs_of_row: Mapping[int, Mapping[str, Any]])
         before = texts[int(rest[row])]
         fragment = fragment_of(words)
         text = f"{before}, {fragment}" if before and fragment else before or fragment
-        if text not in known:
-            known[text] = len(texts)
+        if text not in id_of_text:
+            id_of_text[text] = len(texts)
             texts.append(text)
-        rest[row] = known[text]
+        rest[row] = id_of_text[text]
     integers = dict(slices.args.integers)
-    for key, found in numbers.items():
-        integers[key] = _with(integers.get(key), found)
+    for key, values in numbers.items():
+        integers[key] = _with(integers.get(key), values)
     args = Args(integers, rest)
     return replace(captured, slices=replace(slices, args=args), strings=Strings.of(texts))
 
 
-def _with(before: IntColumn | None, found: Sequence[tuple[int, int]]) -> IntColumn:
+def _with(before: IntColumn | None, pairs: Sequence[tuple[int, int]]) -> IntColumn:
     values = dict(zip(before.rows.tolist(), before.values.tolist(), strict=True)) if before else {}
-    values.update(found)
+    values.update(pairs)
     rows = np.array(sorted(values), np.uint32)
     return IntColumn(rows, np.array([values[int(row)] for row in rows], np.int64))

@@ -37,7 +37,7 @@ class CollectiveNotes(Source):
         os.register_at_fork(after_in_child=shielded(cls.watching.clear))
 
     def __init__(self, patches: Mapping[str, Patches], account: CollectiveAccount) -> None:
-        self._patches = [PatchesWhenImported(name, each) for name, each in patches.items()]
+        self._patches = [PatchesWhenImported(name, wrapped) for name, wrapped in patches.items()]
         self.account = account
 
     @classmethod
@@ -60,9 +60,9 @@ class CollectiveNotes(Source):
         return self.completed(captured, self.account)
 
     @classmethod
-    def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
+    def refine_recovered(cls, captured: Captured, remains: LeftBehind) -> Captured:
         """Add what the process noted in its stream to the slices of collectives."""
-        return cls.completed(captured, CollectiveAccount.left(left, cls.name))
+        return cls.completed(captured, CollectiveAccount.left_by(remains, cls.name))
 
     @abstractmethod
     def look(self) -> None:
@@ -71,15 +71,15 @@ class CollectiveNotes(Source):
     def start(self) -> None:
         """Note calls from now on, or from when the framework is imported."""
         self.account.begin()
-        for each in self._patches:
-            each.start()
+        for patches in self._patches:
+            patches.start()
         self.watching.append(self)
 
     def stop(self) -> None:
         if self in self.watching:
             self.watching.remove(self)
-        for each in self._patches:
-            each.stop()
+        for patches in self._patches:
+            patches.stop()
         self.look()
 
     def note(self, call: Collective) -> None:
@@ -89,16 +89,16 @@ class CollectiveNotes(Source):
 
     @classmethod
     def note_in_all(cls, call: Collective) -> None:
-        for each in tuple(cls.watching):
-            each.note(call)
+        for source in tuple(cls.watching):
+            source.note(call)
 
     @classmethod
     def looking_first(cls, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that destroys groups, wrapped so that the groups are noted first."""
 
         def destroy(*args: Any, **kwargs: Any) -> Any:
-            for each in tuple(cls.watching):
-                each.look()
+            for source in tuple(cls.watching):
+                source.look()
             return plain(*args, **kwargs)
 
         return functools.wraps(plain)(destroy)
@@ -109,21 +109,21 @@ def note_tensors(note: Collective, args: Sequence[Any], out: int | None, taken: 
 
     ``out`` and ``taken`` say which of the first two arguments are the output and the input.
     """
-    tensors = [list(_tensors(each)) for each in args[:2]]
+    tensors = [list(_tensors(value)) for value in args[:2]]
     note.elements_in, note.elements_out = _elements(tensors, taken), _elements(tensors, out)
-    first = next((tensor for each in tensors for tensor in each), None)
+    first = next((tensor for group in tensors for tensor in group), None)
     if first is not None:
         word = str(first.dtype).rpartition(".")[2]
-        told = element_type(word)
-        note.dtype = told.kineto if told else word
+        known_type = element_type(word)
+        note.dtype = known_type.kineto if known_type else word
 
 
 def _tensors(value: Any) -> Iterator[Any]:
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         yield value
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
+        for element in value:
+            yield from _tensors(element)
 
 
 def _elements(tensors: Sequence[Sequence[Any]], which: int | None) -> int | None:

@@ -37,7 +37,7 @@ class Group:
     description: str = ""
     backend: str = ""
 
-    def told(self) -> dict[str, Any]:
+    def to_torch(self) -> dict[str, Any]:
         """Return the group as torch writes it into its files."""
         return {
             "pg_name": self.name,
@@ -81,7 +81,7 @@ class Collective:
     def pairs(self, groups: Mapping[str, Group], rank: int | None) -> dict[str, Any]:
         """Return the arguments of its slices."""
         group = groups.get(self.group or "")
-        told = {
+        pairs = {
             COLLECTIVE: self.name,
             GROUP_NAME: self.group,
             GROUP_DESCRIPTION: group and group.description,
@@ -97,7 +97,7 @@ class Collective:
             IS_ASYNC: None if self.is_async is None else int(self.is_async),
             MODULE: self.module,
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in pairs.items() if value is not None}
 
 
 # The names of all of them: they are none of the program's inputs.

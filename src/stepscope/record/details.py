@@ -50,8 +50,8 @@ def args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[Strings
     pairs = {int(i): pairs_of(texts[i]) for i in _distinct(others)}
     if pairs:
         fragment_of = np.zeros(len(fragment_of), np.uint32)
-        for text_id, each in pairs.items():
-            fragment_of[text_id] = interned(_without_integers(each))
+        for text_id, values in pairs.items():
+            fragment_of[text_id] = interned(_without_integers(values))
         rest[~is_range] = fragment_of[others[~is_range]]
         integers = _integer_columns(pairs, others, len(fragment_of))
     return Strings.of(texts), Args(integers, rest)
@@ -80,21 +80,21 @@ def _is_integer(value: object) -> bool:
 
 
 def _without_integers(pairs: dict[str, Any]) -> str:
-    kept = {key: value for key, value in pairs.items() if not _is_integer(value)}
-    return _dumps(kept)[1:-1]
+    others = {key: value for key, value in pairs.items() if not _is_integer(value)}
+    return _dumps(others)[1:-1]
 
 
 def _integer_columns(
     pairs: dict[int, dict[str, Any]], detail: UInt32, texts: int
 ) -> dict[str, IntColumn]:
     columns: dict[str, IntColumn] = {}
-    keys = {key for each in pairs.values() for key, value in each.items() if _is_integer(value)}
+    keys = {key for values in pairs.values() for key, value in values.items() if _is_integer(value)}
     for key in sorted(keys):
         value_of = np.zeros(texts, np.int64)
-        known: Bool = np.zeros(texts, np.bool_)
-        for text_id, each in pairs.items():
-            if key in each and _is_integer(each[key]):
-                value_of[text_id], known[text_id] = each[key], True
-        rows = np.flatnonzero(known[detail])
+        has_key: Bool = np.zeros(texts, np.bool_)
+        for text_id, values in pairs.items():
+            if key in values and _is_integer(values[key]):
+                value_of[text_id], has_key[text_id] = values[key], True
+        rows = np.flatnonzero(has_key[detail])
         columns[key] = IntColumn(rows.astype(np.uint32), value_of[detail[rows]])
     return columns

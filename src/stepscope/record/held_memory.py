@@ -49,19 +49,21 @@ class HeldMemory:
         return _captured(self._native.collect(goes_on=True), self._names)
 
     @staticmethod
-    def recover(left: LeftBehind) -> Captured | None:
-        return _captured(left.native.held(), left.thread_names)
+    def recover(remains: LeftBehind) -> Captured | None:
+        return _captured(remains.native.held(), remains.thread_names)
 
 
-def _captured(found: Mapping[str, Any], names: Mapping[int, str]) -> Captured | None:
-    if not len(found["held"]["time_ns"]):
+def _captured(sample: Mapping[str, Any], names: Mapping[int, str]) -> Captured | None:
+    if not len(sample["held"]["time_ns"]):
         return None
     from stepscope.record.capture import thread_track, with_devices
     from stepscope.trace.model import NO_THREAD, Held, Stacks
     from stepscope.trace.schema import Captured, Slices
     from stepscope.trace.strings import Strings
 
-    strings, held = with_devices(Strings.of(found["texts"]), Held, found["held"])
-    tracks = (thread_track(thread, NO_THREAD, names.get(thread, "")) for thread in found["threads"])
-    stacks = Stacks(found["parent"], found["frame"])
+    strings, held = with_devices(Strings.of(sample["texts"]), Held, sample["held"])
+    tracks = (
+        thread_track(thread, NO_THREAD, names.get(thread, "")) for thread in sample["threads"]
+    )
+    stacks = Stacks(sample["parent"], sample["frame"])
     return Captured(Slices.empty(), tuple(tracks), strings, stacks=stacks, held=held)

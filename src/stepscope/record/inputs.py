@@ -193,8 +193,8 @@ class _Decoder:
         kind, rank = self._take("BB")
         dims = list(self._take("q" * rank))
         strides = list(self._take("q" * rank)) if with_strides else []
-        known = kind < len(self._type_names)
-        return dims, strides, self._type_names[kind] if known else "", ""
+        is_known = kind < len(self._type_names)
+        return dims, strides, self._type_names[kind] if is_known else "", ""
 
     def _take(self, codes: str) -> tuple[Any, ...]:
         layout = struct.Struct("<" + codes)

@@ -31,8 +31,8 @@ class HeldSignals:
         if _is_main_thread():
             for number in ENDING:
                 handler = _signal.getsignal(number)
-                held = isinstance(getattr(handler, "__self__", None), HeldSignals)
-                if callable(handler) and not held:
+                defers_already = isinstance(getattr(handler, "__self__", None), HeldSignals)
+                if callable(handler) and not defers_already:
                     self._handlers[number] = handler
                     _signal.signal(number, self._note)
         return self

@@ -42,11 +42,11 @@ class Journal:
             _native.note_value_in_stream(f"{self._source}/{next(self._numbers)}", entry)
 
 
-def entries(left: LeftBehind, source: str) -> list[dict[str, Any]]:
+def entries(remains: LeftBehind, source: str) -> list[dict[str, Any]]:
     """Return a source's entries in order; their values may be hostile, as in any file."""
     numbers = {
         int(number): entry
-        for name, entry in left.meta.items()
+        for name, entry in remains.meta.items()
         for of, _, number in (name.partition("/"),)
         if of == source and number.isascii() and number.isdigit()
     }
@@ -78,6 +78,6 @@ def fits(value: object, *kinds: type) -> bool:
     """Tell whether a value is a list of elements of these types."""
     return (
         isinstance(value, list)
-        and [type(each) for each in value] == list(kinds)
-        and all(is_whole(each) for each in value if type(each) is int)
+        and [type(element) for element in value] == list(kinds)
+        and all(is_whole(element) for element in value if type(element) is int)
     )

@@ -81,5 +81,5 @@ class Last:
     def limit(self, most: MemoryLimit | None = None) -> MemoryLimit:
         """Return the bound on the buffers; ``most`` is another bound, and the smaller one holds."""
         sizes = [self.bytes, most.bytes if most is not None else None]
-        size = min((each for each in sizes if each is not None), default=_RING_BYTES)
+        size = min((size for size in sizes if size is not None), default=_RING_BYTES)
         return MemoryLimit(size, Keep.NEWEST, is_ring=True, seconds=float(self.seconds or 0))

@@ -59,8 +59,8 @@ class WorkerCounts:
         @functools.wraps(plain)
         def init(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
             workers: Any = getattr(loader, "num_workers", 0)
-            for each in self.listeners:
-                each.most = max(each.most or 0, workers)
+            for listener in self.listeners:
+                listener.most = max(listener.most or 0, workers)
             plain(iterator, loader, *args, **kwargs)
 
         return init

@@ -49,25 +49,25 @@ class ModuleCalls:
         """Return patches that make each call a range of a phase, unless something else marks it."""
 
         def mark(patches: Patches) -> None:
-            if (found := self._find()) is not None:
-                patches.on_undo(lambda: _native.mark_calls(found[0], None, None))
-                _native.mark_calls(found[0], phase, is_marked)
+            if (base_and_mode := self._find()) is not None:
+                patches.on_undo(lambda: _native.mark_calls(base_and_mode[0], None, None))
+                _native.mark_calls(base_and_mode[0], phase, is_marked)
 
         return Patches(mark)
 
     def _watch(self, patches: Patches) -> None:
-        if (found := self._find()) is None:
+        if (base_and_mode := self._find()) is None:
             return
-        base, is_grad_enabled = found
+        base, is_grad_enabled = base_and_mode
         _native.add_call_family(base, is_grad_enabled, self._tells_input)
 
         def watch_all() -> None:
-            for each in family(base):
-                _native.watch_calls(each)
+            for cls in family(base):
+                _native.watch_calls(cls)
 
         def leave_all() -> None:
-            for each in family(base):
-                _native.leave_calls(each)
+            for cls in family(base):
+                _native.leave_calls(cls)
 
         def made(cls: type) -> None:
             # Symbolic tracing assigns to __call__, on which Python fills the slots of all classes
@@ -82,14 +82,14 @@ class ModuleCalls:
         watch_all()
 
     def _record_models(self, patches: Patches) -> None:
-        if (found := self._find()) is not None:
-            patches.on_undo(lambda: _native.record_calls(found[0], False))
-            _native.record_calls(found[0], True)
+        if (base_and_mode := self._find()) is not None:
+            patches.on_undo(lambda: _native.record_calls(base_and_mode[0], False))
+            _native.record_calls(base_and_mode[0], True)
 
     def _name(self, patches: Patches) -> None:
-        if (found := self._find()) is not None:
-            patches.on_undo(lambda: _native.name_calls(found[0], None))
-            _native.name_calls(found[0], self.models.names_of)
+        if (base_and_mode := self._find()) is not None:
+            patches.on_undo(lambda: _native.name_calls(base_and_mode[0], None))
+            _native.name_calls(base_and_mode[0], self.models.names_of)
 
 
 class ModelCalls(Source):

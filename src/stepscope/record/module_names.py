@@ -104,10 +104,10 @@ class Models:
 
     def names_of(self, root: Any) -> Names:
         """Return the names within a model that is about to be called."""
-        known = self._names.get(id(root))
-        if known is not None and known[0]() is root and known[1].is_settled:
-            known[1].looked_again = False
-            return known[1]
+        entry = self._names.get(id(root))
+        if entry is not None and entry[0]() is root and entry[1].is_settled:
+            entry[1].looked_again = False
+            return entry[1]
         if len(self._names) >= self._most:
             self._forget_the_dead()
         names = Names(root, self._anatomy)
@@ -116,6 +116,6 @@ class Models:
 
     def _forget_the_dead(self) -> None:
         # Not in a callback of the reference: Python drops what is raised there, a Ctrl-C included.
-        living = {key: known for key, known in self._names.items() if known[0]() is not None}
+        living = {key: entry for key, entry in self._names.items() if entry[0]() is not None}
         self._names = living
         self._most = max(2 * len(living), _MODELS_AT_FIRST)

@@ -71,11 +71,11 @@ class Patches:
 
         A replacement of ours that another wrapper still calls is not wrapped again.
         """
-        left = self._left.pop((id(owner), name), None)
-        if left is None or vars(owner).get(name, _MISSING) is left.before:
+        still_called = self._left.pop((id(owner), name), None)
+        if still_called is None or vars(owner).get(name, _MISSING) is still_called.before:
             self.replace(owner, name, wrapper(getattr(owner, name)))
         else:
-            self.on_undo(partial(self._put_back, left))
+            self.on_undo(partial(self._put_back, still_called))
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute until the end."""
@@ -169,11 +169,11 @@ def family(base: type) -> Iterator[type]:
     """Yield a class and all that descend from it, each once."""
     seen, waiting = set(), [base]
     while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            waiting += type.__subclasses__(each)
-            yield each
+        cls = waiting.pop()
+        if cls not in seen:
+            seen.add(cls)
+            waiting += type.__subclasses__(cls)
+            yield cls
 
 
 def _forget_in_fork() -> None:

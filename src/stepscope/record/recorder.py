@@ -130,12 +130,12 @@ class Recorder:
             try:
                 self._stop_sources()
             finally:
-                held = window.end()
+                events = window.end()
             self._end_pause(_native.now_ns())
             parts, self._parts = self._parts, []
             later = [source.hand_over() for source in self._sources]
-            make = partial(self._built, held, parts, later, self._pauses_ns, self._cost_ns())
-            cycle = Cycle(make, len(held))
+            make = partial(self._built, events, parts, later, self._pauses_ns, self._cost_ns())
+            cycle = Cycle(make, len(events))
         self._cycles = [*self._cycles, cycle] if self._keep_cycles else [cycle]
         return cycle
 
@@ -148,11 +148,11 @@ class Recorder:
         if window is None:
             return None
         with self._looking:
-            held = window.look()
+            events = window.look()
             later = [partial(_same, source.so_far()) for source in self._sources]
             pauses_ns = list(self._pauses_ns)
-        make = partial(self._built, held, list(self._parts), later, pauses_ns, 0.0)
-        return Cycle(make, len(held))
+        make = partial(self._built, events, list(self._parts), later, pauses_ns, 0.0)
+        return Cycle(make, len(events))
 
     def pause(self) -> None:
         """Leave out what starts from now on; what is already running is kept."""
@@ -196,9 +196,9 @@ class Recorder:
             self._on.append(source)
 
     def _stop_sources(self) -> None:
-        with ExitStack() as each:  # one that fails does not keep the others running
+        with ExitStack() as stops:  # one that fails does not keep the others running
             while self._on:
-                each.callback(self._on.pop(0).stop)
+                stops.callback(self._on.pop(0).stop)
 
     def _collect(self) -> None:
         self._parts += [part for source in self._sources if (part := source.collect()) is not None]
@@ -215,7 +215,7 @@ class Recorder:
 
     def _built(
         self,
-        held: HeldEvents,
+        events: HeldEvents,
         parts: Sequence[Captured],
         later: Sequence[Callable[[], Captured | None]],
         pauses_ns: Sequence[tuple[int, int]],
@@ -225,14 +225,14 @@ class Recorder:
         from stepscope.trace.build import build, since, started_outside
         from stepscope.trace.join import merge_parts
 
-        recorded = held.recorded()
+        recorded = events.recorded()
         collected = [part for make in later if (part := make()) is not None]
         fallen_off = 0
         if self.is_ring:
-            kept = [since(part, recorded.start_ns) for part in collected]
+            recent = [since(part, recorded.start_ns) for part in collected]
             fallen_off = sum(len(part.slices) for part in collected)
-            fallen_off -= sum(len(part.slices) for part in kept)
-            collected = kept
+            fallen_off -= sum(len(part.slices) for part in recent)
+            collected = recent
         captured = merge_parts([recorded.captured, *parts, *collected])
         for source in self._sources:
             captured = source.refine(captured)
@@ -240,12 +240,12 @@ class Recorder:
             start_ns=recorded.start_ns,
             end_ns=recorded.end_ns,
             losses=self._losses(recorded.losses, fallen_off),
-            sources={each.name: says for each in self._sources if (says := each.describe())},
+            sources={source.name: says for source in self._sources if (says := source.describe())},
             overhead_ns=cost_ns,
             devices=[device for source in self._sources for device in source.devices],
             parallelism=dict(chain.from_iterable(s.parallelism().items() for s in self._sources)),
             code_folders=[folder for source in self._sources for folder in source.code_folders],
-            job=dict(chain.from_iterable(each.job().items() for each in self._sources)),
+            job=dict(chain.from_iterable(source.job().items() for source in self._sources)),
         )
         return build(started_outside(captured, pauses_ns), info)
 

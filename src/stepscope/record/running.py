@@ -43,7 +43,7 @@ class Running:
 
     def __iter__(self) -> Iterator[Recorder]:
         """Yield the active ones, the latest first."""
-        return reversed([each for each in list(self._recorders) if each.active])
+        return reversed([recorder for recorder in list(self._recorders) if recorder.active])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -51,7 +51,7 @@ class Running:
     def best(self) -> Recorder | None:
         """Return the latest ring, or else the latest recorder."""
         every = list(self)
-        return next((each for each in every if each.is_ring), next(iter(every), None))
+        return next((recorder for recorder in every if recorder.is_ring), next(iter(every), None))
 
     def forget(self) -> None:
         """Forget all, in a forked child."""

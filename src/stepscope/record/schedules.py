@@ -51,8 +51,8 @@ def as_action(state: Any, step: int, states: type[Enum] = ProfilerAction) -> Pro
 
 @functools.cache
 def _action_of(state: Enum, states: type[Enum]) -> ProfilerAction | None:
-    known = states.__members__.get(state.name)
-    return None if known is None else ProfilerAction(known.value)
+    member = states.__members__.get(state.name)
+    return None if member is None else ProfilerAction(member.value)
 
 
 def always_record(_step: int) -> ProfilerAction:

@@ -99,22 +99,22 @@ class Source(ABC):
         return captured
 
     @classmethod
-    def recover(cls, _left: LeftBehind) -> Captured | None:
+    def recover(cls, _remains: LeftBehind) -> Captured | None:
         """Return the events that such a source left in the stream of an ended process."""
         return None
 
     @classmethod
-    def described_by(cls, left: LeftBehind) -> str:
+    def described_by(cls, remains: LeftBehind) -> str:
         """Return what such a source said of itself in an ended process."""
-        return left.told_by_sources("sources", str).get(cls.name, "")
+        return remains.noted_by_sources("sources", str).get(cls.name, "")
 
     @classmethod
-    def lost_by(cls, left: LeftBehind) -> int:
+    def lost_by(cls, remains: LeftBehind) -> int:
         """Return how many events such a source dropped in an ended process."""
-        return max(left.told_by_sources("lost", int).get(cls.name, 0), 0)
+        return max(remains.noted_by_sources("lost", int).get(cls.name, 0), 0)
 
     @classmethod
-    def refine_recovered(cls, captured: Captured, _left: LeftBehind) -> Captured:
+    def refine_recovered(cls, captured: Captured, _remains: LeftBehind) -> Captured:
         """Return an ended process's recording, completed as ``refine`` would have."""
         return captured
 
@@ -209,10 +209,10 @@ def make_sources(
     and to each child process.
     """
     options = options or RecordOptions()
-    known = known_options()
-    if unknown := sorted(options.names - known.keys()):
+    by_name = known_options()
+    if unknown := sorted(options.names - by_name.keys()):
         raise TypeError(
-            f"{unknown[0]!r} is not a recording option; use one of {', '.join(sorted(known))}"
+            f"{unknown[0]!r} is not a recording option; use one of {', '.join(sorted(by_name))}"
         )
     return made_sources(source_classes(), options, limit)
 
@@ -221,37 +221,37 @@ def made_sources(
     classes: Iterable[type[Source]], options: RecordOptions, limit: MemoryLimit | None
 ) -> list[Source]:
     """Make those of the sources that the options enable."""
-    enabled = [each for each in classes if each.when is None or options[each.when]]
-    return [each.made_for(options, limit) for each in enabled]
+    enabled = [source for source in classes if source.when is None or options[source.when]]
+    return [source.made_for(options, limit) for source in enabled]
 
 
 def source_classes() -> list[type[Source]]:
     """Return the classes of all sources, in the order in which they start."""
-    return in_order(each for load in SOURCES for each in load())
+    return in_order(source for load in SOURCES for source in load())
 
 
 def in_order(classes: Iterable[type[Source]]) -> list[type[Source]]:
     """Sort sources into the order in which they start."""
-    return sorted(classes, key=lambda each: each.stage)
+    return sorted(classes, key=lambda source: source.stage)
 
 
 def places_of_extensions(options: RecordOptions) -> list[str]:
     """Return, as ``module:name``, the enabled sources that other packages bring."""
     theirs = [load for load in SOURCES if not isinstance(load, SourceGroup)]
     return [
-        f"{each.__module__}:{each.__qualname__}"
-        for each in in_order(each for load in theirs for each in load())
-        if each.when is None or options[each.when]
+        f"{source.__module__}:{source.__qualname__}"
+        for source in in_order(source for load in theirs for source in load())
+        if source.when is None or options[source.when]
     ]
 
 
 def described(sources: Sequence[Source]) -> Mapping[str, Any]:
     """Return what sources know while they record: fields of a TraceInfo, and the job."""
     return {
-        "sources": {each.name: says for each in sources if (says := each.describe_running())},
-        "devices": [dict(device) for each in sources for device in each.devices],
-        "code_folders": [folder for each in sources for folder in each.code_folders],
-        "parallelism": {k: v for each in sources for k, v in each.parallelism().items()},
-        "job": {k: v for each in sources for k, v in each.job().items()},
-        "lost": {each.name: each.lost for each in sources if each.lost},
+        "sources": {source.name: says for source in sources if (says := source.describe_running())},
+        "devices": [dict(device) for source in sources for device in source.devices],
+        "code_folders": [folder for source in sources for folder in source.code_folders],
+        "parallelism": {k: v for source in sources for k, v in source.parallelism().items()},
+        "job": {k: v for source in sources for k, v in source.job().items()},
+        "lost": {source.name: source.lost for source in sources if source.lost},
     }

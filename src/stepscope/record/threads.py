@@ -33,11 +33,11 @@ class _Started:
         self._next_look = 2 * len(self._threads)  # for those that come while this one looks
         with contextlib.suppress(IndexError):  # others take from them, too
             for _ in range(len(self._threads)):
-                each = self._threads.popleft()
-                if each.is_alive():
-                    self._threads.append(each)
+                other = self._threads.popleft()
+                if other.is_alive():
+                    self._threads.append(other)
                 else:
-                    self._ended.update(_names(each))
+                    self._ended.update(_names(other))
         self._next_look = 2 * len(self._threads) + self._FIRST_LOOK
 
     def names(self) -> dict[int, str]:

@@ -44,9 +44,9 @@ class Window:
     def end(self) -> HeldEvents:
         """Close the window; its events become columns when they are read."""
         self.note_thread_names()
-        held = HeldEvents(_native.end_window(self._id), self._names)
+        events = HeldEvents(_native.end_window(self._id), self._names)
         STARTED_THREADS.release()
-        return held
+        return events
 
     def look(self) -> HeldEvents:
         """Return the events so far; the window stays open."""

@@ -86,9 +86,9 @@ def check_folder(folder: Path, rank: int, *, force: bool) -> None:
 
 def ranks_in(folder: Path) -> dict[int, Path]:
     """Return the traces of ranks that are complete in a run folder, by rank."""
-    found: dict[int, Path] = {}
+    traces: dict[int, Path] = {}
     for path in entries_of(folder):
         match = _RANK.match(path.name)
         if match is not None and path.suffix != ".html" and not is_unsealed(path):
-            found.setdefault(int(match[1]), path)
-    return dict(sorted(found.items()))
+            traces.setdefault(int(match[1]), path)
+    return dict(sorted(traces.items()))

@@ -70,7 +70,7 @@ class Job:
             folder = folder.with_name(f"{folder.name}-{os.urandom(4).hex()}")
         return cls(place, shown, folder, suffix, f"{stem}-{os.urandom(8).hex()}")
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them; ``from_json`` reads them in another process."""
         return {
             **{name: str(getattr(self, name)) for name in ("shown", "folder", "suffix", "run_id")},
@@ -78,11 +78,11 @@ class Job:
         }
 
     @classmethod
-    def of_told(cls, told: Mapping[str, Any]) -> Job:
+    def from_json(cls, fields: Mapping[str, Any]) -> Job:
         """Return the job that ``to_json`` described."""
-        place = Place(**told["place"]) if told["place"] is not None else None
-        folder, shown = Path(told["folder"]), Path(told["shown"])
-        return cls(place, shown, folder, told["suffix"], told["run_id"])
+        place = Place(**fields["place"]) if fields["place"] is not None else None
+        folder, shown = Path(fields["folder"]), Path(fields["shown"])
+        return cls(place, shown, folder, fields["suffix"], fields["run_id"])
 
     @property
     def prints(self) -> bool:

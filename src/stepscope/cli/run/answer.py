@@ -65,7 +65,7 @@ def _encode_as_asked() -> None:
 
 def finish(disk: Path, memory: Path | None, ending: str) -> None:
     """Seal what a run has left, and show its answer."""
-    unsealed = next((each for each in (disk, memory) if each and is_unsealed(each)), None)
+    unsealed = next((folder for folder in (disk, memory) if folder and is_unsealed(folder)), None)
     if unsealed is None:
         return
     with only_sealer(unsealed) as is_left:
@@ -122,7 +122,7 @@ def _answer(folders: StreamFolders, ending: str) -> None:
 
     about = folders.about
     options = {**about["options"], "json": Path(about["json"]) if about["json"] else None}
-    job = Job.of_told(about["job"])
+    job = Job.from_json(about["job"])
     family = Family(folders, is_rank=job.place is not None)
     for line in [*folders.obstacles(), *family.unreadable]:
         notify(line)
@@ -130,11 +130,11 @@ def _answer(folders: StreamFolders, ending: str) -> None:
         for line in member.notices:
             notify(line)
     program = family.program()
-    if program is None or FACTS not in program.left.meta:
+    if program is None or FACTS not in program.remains.meta:
         _say_that_nothing_was_recorded(ending)
         forget(folders)
         return
-    how = how_it_ended(ending, program.left.meta.get(END), folders)
+    how = how_it_ended(ending, program.remains.meta.get(END), folders)
     if len(family.members) == 1 and not program.has_begun:
         notify(f"nothing was recorded: it ended {how}")
         forget(folders)

@@ -44,11 +44,11 @@ class Command:
         # An environment that is not activated has its commands beside its Python.
         beside = str(Path(sys.executable).parent)
         path = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
-        found = shutil.which(first, path=path)
-        if found is None:
+        executable = shutil.which(first, path=path)
+        if executable is None:
             raise CommandNotFoundError(f"there is no script and no command {first!r}")
-        name = _name_of([found, *words[1:]])
-        return Command((found, *words[1:]), name, _stem(name), _folder_of(words, name))
+        name = _name_of([executable, *words[1:]])
+        return Command((executable, *words[1:]), name, _stem(name), _folder_of(words, name))
 
 
 def _of_python(words: Sequence[str]) -> Command:

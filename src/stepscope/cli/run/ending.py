@@ -43,7 +43,7 @@ def ending_facts(how: str) -> list[tuple[str, str]]:
 def _by_signal(number: int, folders: StreamFolders) -> str:
     if number == signal.SIGINT:
         return "by Ctrl-C"
-    names = {each.value: each.name for each in signal.Signals}
+    names = {member.value: member.name for member in signal.Signals}
     name = names.get(number, f"signal {number}")
     was, now = folders.about.get("killed_for_memory"), killed_for_memory(os.getpid())
     if number == signal.SIGKILL and was is not None and now is not None and now > was:

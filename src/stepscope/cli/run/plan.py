@@ -64,7 +64,7 @@ def recording_plan(args: argparse.Namespace) -> dict[str, str]:
     except ValueError as error:
         raise StepscopeError(str(error)) from None
     extensions = places_of_extensions(options)
-    asked = {each.at_once for each in known_options().values() if options[each]}
+    asked = {option.at_once for option in known_options().values() if options[option]}
     at_once = sorted({EXTENSIONS for _ in extensions} | asked - {""})
     return {
         "limit_bytes": str(limit.bytes if limit else 0),
@@ -163,7 +163,9 @@ class RunFolders:
         code += "except KeyboardInterrupt: sys.stderr.write('stepscope: interrupted; `stepscope "
         code += "summary %s` shows what was recorded\\n' % sys.argv[1])"
         library = _library_folders()
-        theirs = [each for each in sys.path if Path(each).is_absolute() and each not in library]
+        theirs = [
+            folder for folder in sys.path if Path(folder).is_absolute() and folder not in library
+        ]
         path = ":".join(dict.fromkeys([str(Path(__file__).parents[3]), *theirs]))
         flags = ["-I", *(["-Xutf8"] if sys.flags.utf8_mode else [])]
         return [sys.executable, *flags, "-c", code, path, self.folders.disk, self.folders.memory]
@@ -173,8 +175,8 @@ def _library_folders() -> set[str]:
     """Return the folders of Python's own modules; importing ``sysconfig`` would take longer."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     prefixes, libraries = {sys.base_prefix, sys.base_exec_prefix}, {"lib", sys.platlibdir}
-    folders = {f"{prefix}/{each}/{version}" for prefix in prefixes for each in libraries}
-    return folders | {f"{each}/lib-dynload" for each in folders}
+    folders = {f"{prefix}/{library}/{version}" for prefix in prefixes for library in libraries}
+    return folders | {f"{folder}/lib-dynload" for folder in folders}
 
 
 def _flag(value: object) -> str:

@@ -48,7 +48,7 @@ class Report:
         self._output = Path(about["shown"])
         if self._absolute.name.endswith(self._output.suffix):
             self._output = self._output.with_name(self._absolute.name)
-        self._sources = [Path(each) for each in about["sources"]]
+        self._sources = [Path(source) for source in about["sources"]]
         self._json: Path | None = args.json
         self._replaces_json: bool = about["replaces_json"]
         self._command: str = about["command"]
@@ -72,7 +72,7 @@ class Report:
                     trace = read(str(next(iter(self._job.ranks().values()))))
                 else:
                     saved = self._save(trace, forget)
-                self._facts = program.left.meta.get(FACTS, {})
+                self._facts = program.remains.meta.get(FACTS, {})
                 if self._job.prints:
                     self._tell(trace, ending, saved)
                 elif ending and saved is not None:
@@ -123,16 +123,16 @@ class Report:
         else:
             self._show(trace, ending, saved, size)
 
-    def _show_job(self, found: JobAnswer, ending: str) -> None:
+    def _show_job(self, answer: JobAnswer, ending: str) -> None:
         from stepscope.cli.job_answer import first_rank, show_job
 
         say()
-        title = f"{self._program_name}: {found.verdict}"
-        show_job(found, title, about=ending_facts(ending), findings=_FINDINGS)
+        title = f"{self._program_name}: {answer.verdict}"
+        show_job(answer, title, about=ending_facts(ending), findings=_FINDINGS)
         say()
         self._show_job_commands()
-        if found.rows:
-            show_command(*first_rank(found, self._command))
+        if answer.rows:
+            show_command(*first_rank(answer, self._command))
 
     def _answer_of_ranks(self) -> JobAnswer | None:
         """Return what they say together; None where they are no job, or do not fit together."""
@@ -173,15 +173,15 @@ class Report:
         from stepscope.cli.show import answer_facts, facts, headline, show_answer
         from stepscope.cli.tables import step_table_text
 
-        found = answer(trace)
+        answered = answer(trace)
         say()
-        print_title(f"{self._program_name}: {found.verdict}")
-        about = [*ending_facts(ending), *self._job_facts(trace), *answer_facts(found)]
+        print_title(f"{self._program_name}: {answered.verdict}")
+        about = [*ending_facts(ending), *self._job_facts(trace), *answer_facts(answered)]
         about.append(("recorded", headline(trace)))
         show_facts([*about, *facts(trace)])
-        show_answer(found, _FINDINGS)
+        show_answer(answered, _FINDINGS)
         say()
-        say(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
+        say(step_table_text(trace, answered, self._args.sort_by, self._args.row_limit))
 
     def _show_job_commands(self) -> None:
         folder = shlex.quote(str(self._job.shown))
@@ -242,19 +242,19 @@ class Report:
         from stepscope.analysis.host.source_files import program_folders
         from stepscope.cli.verbs.report import report_beside
 
-        told: list[str] = []
+        contents: list[str] = []
         folders = [*self._sources, *program_folders(self._facts)]
         source = () if self._args.no_source else folders
 
         def make(path: Path) -> None:
-            told.append(write_report(trace, path, title=self._program_name, source=source))
+            contents.append(write_report(trace, path, title=self._program_name, source=source))
 
         try:
             path = place(report_beside(saved), make, force=self._args.force)
         except Exception as error:
             notify(f"no report was written: {error or type(error).__name__}")
             return
-        link = f"{path.as_uri()} ({told[-1]}, {size_text(size_on_disk(path))})"
+        link = f"{path.as_uri()} ({contents[-1]}, {size_text(size_on_disk(path))})"
         if self._args.quiet:
             return
         if self._args.no_summary:

@@ -205,9 +205,9 @@ def _report_signals(parent: int, group: int, write_fd: int) -> None:
                 pass  # thousands, which nobody has asked about
 
 
-def _close_all_but(kept: "set[int]") -> None:
+def _close_all_but(open_fds: "set[int]") -> None:
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
+        if int(name) not in open_fds:
             try:
                 os.close(int(name))
             except OSError:
@@ -323,8 +323,8 @@ class Supervisor:
 
         Stdout and stderr stay open for the answer.
         """
-        kept = {1, 2}
-        _close_all_but(kept | {self._sentinel.fd} if self._sentinel else kept)
+        open_fds = {1, 2}
+        _close_all_but(open_fds | {self._sentinel.fd} if self._sentinel else open_fds)
         null_fd = os.open("/dev/null", os.O_RDONLY)
         if null_fd == 0:  # else it was closed from the start
             os.set_inheritable(null_fd, True)

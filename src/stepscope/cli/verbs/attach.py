@@ -53,7 +53,7 @@ class Attach:
         from stepscope.live.client import living
 
         pid = args.pid
-        if any(each["pid"] == pid for each in living()):
+        if any(program["pid"] == pid for program in living()):
             print(f"process {pid} has Stepscope already: `stepscope top {pid}`")
             return 0
         remote_exec: Any = getattr(sys, "remote_exec", None)
@@ -94,7 +94,7 @@ def _answers(pid: int) -> bool:
 
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:
-        if any(each["pid"] == pid for each in living()):
+        if any(program["pid"] == pid for program in living()):
             return True
         time.sleep(0.1)
     return False

@@ -63,12 +63,12 @@ class Capture:
         timeout_s = _WRITING_S + (args.seconds or 10.0)
         with ThreadPoolExecutor(len(pids)) as pool:
             answers = list(pool.map(lambda pid: _asked(ask, pid, request, timeout_s), pids))
-        for told in answers:
-            if "path" in told:
-                print(told["path"])
+        for answer in answers:
+            if "path" in answer:
+                print(answer["path"])
             else:
-                print(f"process {told['pid']}: {told['error']}")
-        return 0 if all("path" in told for told in answers) else 1
+                print(f"process {answer['pid']}: {answer['error']}")
+        return 0 if all("path" in answer for answer in answers) else 1
 
 
 def seconds(text: str) -> float:
@@ -93,9 +93,11 @@ def _processes(word: str) -> list[int]:
     from stepscope.live.client import living
 
     if word.isdecimal():
-        found = [each["pid"] for each in living() if word in {str(each["pid"]), each["job"]}]
-        return found or [int(word)]
-    found = [each["pid"] for each in living() if each["job"] == word]
-    if not found:
+        pids = [
+            program["pid"] for program in living() if word in {str(program["pid"]), program["job"]}
+        ]
+        return pids or [int(word)]
+    pids = [program["pid"] for program in living() if program["job"] == word]
+    if not pids:
         raise StepscopeError(f"there is no job {word!r}; see `stepscope ps`")
-    return found
+    return pids

@@ -38,50 +38,57 @@ class DevicePeaks:
         from stepscope.frameworks.torch.device_peaks import measure_devices
         from stepscope.notices import notify
 
-        found = list(measure_devices(lambda what: notify(f"measuring {what}")))
+        measured = list(measure_devices(lambda what: notify(f"measuring {what}")))
         if args.json:
-            told = {"devices": [_as_json(each) for each in found]}
-            print(json_text("device-peaks", told), end="")
+            document = {"devices": [_as_json(peaks) for peaks in measured]}
+            print(json_text("device-peaks", document), end="")
         else:
-            print("\n\n".join(_text(each) for each in found))
+            print("\n\n".join(_text(peaks) for peaks in measured))
         if args.dry_run:
             return 0
         when = f"{datetime.now(UTC):%Y-%m-%d}"
-        for each in found:
-            path = keep_measured(each.device, each.flops_per_second, each.bytes_per_second, when)
-            notify(f"the roofline compares traces of {each.device} with these peaks: {path}")
+        for peaks in measured:
+            path = keep_measured(peaks.device, peaks.flops_per_second, peaks.bytes_per_second, when)
+            notify(f"the roofline compares traces of {peaks.device} with these peaks: {path}")
         return 0
 
 
-def _as_json(found: Measured) -> dict[str, Any]:
+def _as_json(measured: Measured) -> dict[str, Any]:
     return {
-        "device": found.device,
-        "flops_per_second": found.flops_per_second,
-        "bytes_per_second": found.bytes_per_second,
-        "skipped": found.skipped,
+        "device": measured.device,
+        "flops_per_second": measured.flops_per_second,
+        "bytes_per_second": measured.bytes_per_second,
+        "skipped": measured.skipped,
     }
 
 
-def _text(found: Measured) -> str:
+def _text(measured: Measured) -> str:
     """Return a table of the measured peaks beside the data sheet's."""
     from stepscope.analysis.device.peaks import peaks_of
     from stepscope.text.layout import Column, text_lines
     from stepscope.units import percent_text, scaled_text
 
-    told = peaks_of(found.device)
+    data_sheet = peaks_of(measured.device)
     rows = [
-        (kind, rate, told.flops_in(kind) if told else 0.0, "FLOP/s")
-        for kind, rate in found.flops_per_second.items()
+        (kind, rate, data_sheet.flops_in(kind) if data_sheet else 0.0, "FLOP/s")
+        for kind, rate in measured.flops_per_second.items()
     ]
-    rows.append(("memory", found.bytes_per_second, told.bytes_per_second if told else 0.0, "B/s"))
+    rows.append(
+        (
+            "memory",
+            measured.bytes_per_second,
+            data_sheet.bytes_per_second if data_sheet else 0.0,
+            "B/s",
+        )
+    )
     columns = [
-        Column(found.device, [name for name, *_ in rows], is_text=True),
+        Column(measured.device, [name for name, *_ in rows], is_text=True),
         Column("measured", [scaled_text(rate, unit) for _, rate, _, unit in rows]),
     ]
-    if told is not None:
+    if data_sheet is not None:
         sheet = [scaled_text(peak, unit) if peak else "-" for _, _, peak, unit in rows]
-        columns.append(Column(told.source, sheet))
+        columns.append(Column(data_sheet.source, sheet))
         columns.append(Column("share", [percent_text(rate, peak) for _, rate, peak, _ in rows]))
     lines = text_lines(columns, 40)
-    lines += [f"not measured: {kind}: {why}" for kind, why in found.skipped.items()]
+    lines += [f"not measured: {kind}: {why}" for kind, why in measured.skipped.items()]
     return "\n".join(lines)

@@ -95,15 +95,15 @@ class DiffTraces:
             check_output(args.output, force=args.force)
         if not 0 <= args.least_effect < 100:
             raise StepscopeError(f"--least-effect is a percentage, not {args.least_effect:g}")
-        found = _compared(args)
+        compared = _compared(args)
         if args.json:
-            print(json_text("diff", found.to_json()), end="", flush=True)
+            print(json_text("diff", compared.to_json()), end="", flush=True)
         else:
-            _show(found, args)
+            _show(compared, args)
         if args.output is not None:
             from stepscope.report.compare import export_diff_html
 
-            export_diff_html(found, args.output)
+            export_diff_html(compared, args.output)
             notify(f"wrote {args.output}")
         return 0
 
@@ -149,13 +149,13 @@ def _read(path: str) -> Trace:
     return read(path)
 
 
-def _show(found: Diff, args: argparse.Namespace) -> None:
+def _show(compared: Diff, args: argparse.Namespace) -> None:
     from stepscope.cli.printing import print_title
     from stepscope.text.diff import diff_markdown, diff_text
 
     if args.markdown:
-        print(diff_markdown(found, args.row_limit), end="", flush=True)
+        print(diff_markdown(compared, args.row_limit), end="", flush=True)
         return
-    print_title(found.verdict)
+    print_title(compared.verdict)
     width = shutil.get_terminal_size((_WIDTH, 24)).columns
-    print(diff_text(found, args.row_limit, width), flush=True)
+    print(diff_text(compared, args.row_limit, width), flush=True)

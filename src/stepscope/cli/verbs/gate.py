@@ -94,10 +94,10 @@ class Gate:
             return _store(args, config)
         after = read_all(args.traces)
         before = read_all(_baseline(args, config, needed=rules.need_baseline))
-        found = judge(before, after, rules)
-        page = _page(args, found, before, after)
-        _tell(args, found, page)
-        return 0 if found.ok else _BROKEN
+        judgement = judge(before, after, rules)
+        page = _page(args, judgement, before, after)
+        _tell(args, judgement, page)
+        return 0 if judgement.ok else _BROKEN
 
 
 def _rules(given: Sequence[str], config: Config) -> Rules:
@@ -106,20 +106,20 @@ def _rules(given: Sequence[str], config: Config) -> Rules:
 
     if not given:
         return config.rules
-    told: dict[str, object] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+    rules: dict[str, object] = {}
+    for rule in given:
+        name, equals, value = rule.partition("=")
         if not equals:
-            raise StepscopeError(f"--rule {each}: give NAME=VALUE, such as step_time=5%")
+            raise StepscopeError(f"--rule {rule}: give NAME=VALUE, such as step_time=5%")
         table, dot, inner = name.strip().partition(".")
         worth: object = {"true": True, "false": False}.get(value.strip().lower(), value.strip())
         if dot and table in ("max", "min", "operators"):
-            inside = told.setdefault(table, {})
+            inside = rules.setdefault(table, {})
             assert isinstance(inside, dict)
             inside[inner] = worth
         else:
-            told[name.strip()] = worth
-    return rules_of(told, "--rule")
+            rules[name.strip()] = worth
+    return rules_of(rules, "--rule")
 
 
 def _baseline(args: argparse.Namespace, config: Config, *, needed: bool) -> list[Path]:
@@ -154,19 +154,19 @@ def _store(args: argparse.Namespace, config: Config) -> ExitCode:
 
 
 def _page(
-    args: argparse.Namespace, found: Judgement, before: Sequence[Trace], after: Sequence[Trace]
+    args: argparse.Namespace, judgement: Judgement, before: Sequence[Trace], after: Sequence[Trace]
 ) -> Path | None:
     """Write the page where it was asked for, or when a rule is broken; return where it is."""
     from stepscope.analysis.compare.diff import diff_traces
     from stepscope.cli.files import write_report
     from stepscope.report.compare import export_diff_html
 
-    if args.output is None and found.ok:
+    if args.output is None and judgement.ok:
         return None
     path: Path = args.output or Path(_PAGE)
     try:
         if before:
-            export_diff_html(found.diff or diff_traces(before, after), path)
+            export_diff_html(judgement.diff or diff_traces(before, after), path)
         else:
             write_report(after[0], path, title=args.traces[0].name, source=[Path.cwd()])
     except (StepscopeError, OSError) as error:
@@ -175,19 +175,19 @@ def _page(
     return path.absolute()
 
 
-def _tell(args: argparse.Namespace, found: Judgement, page: Path | None) -> None:
+def _tell(args: argparse.Namespace, judgement: Judgement, page: Path | None) -> None:
     from stepscope.gate.show import judgement_markdown, judgement_text
 
     if args.json:
-        told = {**found.to_json(), "page": None if page is None else str(page)}
-        print(json_text("gate", told), end="", flush=True)
+        document = {**judgement.to_json(), "page": None if page is None else str(page)}
+        print(json_text("gate", document), end="", flush=True)
     elif args.markdown:
-        print(judgement_markdown(found, page.name if page else ""), flush=True)
+        print(judgement_markdown(judgement, page.name if page else ""), flush=True)
     else:
-        print(judgement_text(found), flush=True)
+        print(judgement_text(judgement), flush=True)
         if page is not None:
             print(f"\npage  {page.as_uri()}", flush=True)
-    _summarize(judgement_markdown(found, page.name if page else ""))
+    _summarize(judgement_markdown(judgement, page.name if page else ""))
 
 
 def _summarize(markdown: str) -> None:

@@ -57,16 +57,16 @@ class ShowHistory:
         if args.output.suffix.lower() != ".html":
             raise StepscopeError(f"{args.output}: the page is one .html file; use that suffix")
         runs = _runs(args)
-        found = [
+        histories = [
             history_of(program, *in_order(mine, args.repository))
             for program, mine in by_program(runs).items()
         ]
-        _write(found, args.output, " ".join(map(str, args.folders)))
+        _write(histories, args.output, " ".join(map(str, args.folders)))
         if args.json:
-            told = {"programs": [each.to_json() for each in found]}
-            print(json_text("history", told), end="", flush=True)
+            document = {"programs": [history.to_json() for history in histories]}
+            print(json_text("history", document), end="", flush=True)
             return 0
-        print("\n\n".join(history_text(each) for each in found))
+        print("\n\n".join(history_text(history) for history in histories))
         print(f"\npage  {args.output.absolute().as_uri()}", flush=True)
         return 0
 
@@ -99,10 +99,10 @@ def _runs(args: argparse.Namespace) -> list[Run]:
     return runs
 
 
-def _write(found: list[History], path: Path, title: str) -> None:
+def _write(histories: list[History], path: Path, title: str) -> None:
     from stepscope.history.page import history_html
 
     try:
-        path.write_text(history_html(found, f"History of {title}"), encoding="utf-8")
+        path.write_text(history_html(histories, f"History of {title}"), encoding="utf-8")
     except OSError as error:
         raise StepscopeError(f"{path}: {error.strerror}") from None

@@ -55,11 +55,11 @@ def _as_json(trace: Trace) -> dict[str, Any]:
     from stepscope.trace.model import SliceKind
 
     kinds = np.bincount(trace.slices.kind, minlength=len(SliceKind))
-    events = {name: each for name, each in trace.tables().items() if each.times_ns is not None}
+    events = {name: table for name, table in trace.tables().items() if table.times_ns is not None}
     return {
         **{key: value for key, value in asdict(trace.info).items() if key != "user"},
         "metadata": dict(trace.info.user),
-        "rows": {name: len(each) for name, each in events.items()},
+        "rows": {name: len(table) for name, table in events.items()},
         "kinds": {kind.name.lower(): int(kinds[kind]) for kind in SliceKind if kinds[kind]},
         "tracks": [asdict(track) for track in trace.tracks],
     }

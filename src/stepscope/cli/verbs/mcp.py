@@ -58,11 +58,11 @@ def _sdk() -> tuple[Callable[[str], Any], type[Exception]]:
 
 def _explaining(tool: Callable[..., Any], error: type[Exception]) -> Callable[..., Any]:
     @functools.wraps(tool)
-    def told(*args: Any, **keywords: Any) -> Any:
+    def explaining(*args: Any, **keywords: Any) -> Any:
         try:
             return tool(*args, **keywords)
         except StepscopeError as reason:
             raise error(str(reason)) from None
 
-    told.__signature__ = inspect.signature(tool, eval_str=True)  # type: ignore[attr-defined]
-    return told
+    explaining.__signature__ = inspect.signature(tool, eval_str=True)  # type: ignore[attr-defined]
+    return explaining

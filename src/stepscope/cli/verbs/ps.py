@@ -53,43 +53,43 @@ class Ps:
 def show_dead() -> None:
     from stepscope.record.stream.leftovers import leftovers
 
-    found = leftovers()
-    for each in found:
-        print(f"{_left_by(each)}: ended abnormally, not sealed: {each.folders.disk}")
-    if found:
+    dead = leftovers()
+    for leftover in dead:
+        print(f"{_left_by(leftover)}: ended abnormally, not sealed: {leftover.folders.disk}")
+    if dead:
         print("`stepscope ps --dead` seals them and frees the memory")
 
 
 def clean_dead() -> None:
     from stepscope.record.stream.leftovers import leftovers
 
-    found = leftovers()
-    for each in found:
+    dead = leftovers()
+    for leftover in dead:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TraceReadWarning)
             try:
-                trace = each.clean()
+                trace = leftover.clean()
             except StepscopeError as error:
-                print(f"{_left_by(each)}: {error}")
+                print(f"{_left_by(leftover)}: {error}")
                 continue
-        print(f"{_left_by(each)}: {f'sealed {trace}' if trace else 'removed'}")
-    if not found:
+        print(f"{_left_by(leftover)}: {f'sealed {trace}' if trace else 'removed'}")
+    if not dead:
         print("no program has left anything")
 
 
-def _left_by(each: Leftover) -> str:
-    return f"{each.program}, process {each.pid} ({size_text(each.bytes)} of memory)"
+def _left_by(leftover: Leftover) -> str:
+    return f"{leftover.program}, process {leftover.pid} ({size_text(leftover.bytes)} of memory)"
 
 
 def show_living(*, as_json: bool) -> None:
     from stepscope.live.client import living
 
-    found = living()
+    programs = living()
     if as_json:
-        for each in found:
-            print(json_line("program", each), end="")
+        for program in programs:
+            print(json_line("program", program), end="")
         return
-    if not found:
+    if not programs:
         print("no program of yours runs under stepscope")
         return
     from rich.table import Table
@@ -97,17 +97,25 @@ def show_living(*, as_json: bool) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("PID", "RANK", "JOB", "SINCE", "MEMORY", "RECORDS", "PROGRAM"):
         table.add_column(title, overflow="fold", no_wrap=title != "PROGRAM")
-    for each in found:
-        table.add_row(*_row(each))
+    for program in programs:
+        table.add_row(*_row(program))
     _print(table)
 
 
-def _row(told: dict[str, Any]) -> tuple[str, ...]:
-    rank = f"{told['rank']}/{told['world_size']}" if told["rank"] else "-"
-    since = duration_text(max(time.time() - told["since"], 0) * 1e9)
-    memory = size_text(told["memory_bytes"])
-    recording = _RECORDING.get(told["recording"], told["recording"])
-    return str(told["pid"]), rank, told["job"] or "-", since, memory, recording, told["program"]
+def _row(program: dict[str, Any]) -> tuple[str, ...]:
+    rank = f"{program['rank']}/{program['world_size']}" if program["rank"] else "-"
+    since = duration_text(max(time.time() - program["since"], 0) * 1e9)
+    memory = size_text(program["memory_bytes"])
+    recording = _RECORDING.get(program["recording"], program["recording"])
+    return (
+        str(program["pid"]),
+        rank,
+        program["job"] or "-",
+        since,
+        memory,
+        recording,
+        program["program"],
+    )
 
 
 def _print(table: Any) -> None:

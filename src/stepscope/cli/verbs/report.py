@@ -78,10 +78,10 @@ class MakeReport:
             return 0
         title = Path(args.trace).absolute().name
         folders = [Path(args.trace).absolute().parent, Path.cwd(), *args.source]
-        told = write_report(
+        contents = write_report(
             read(args.trace), output, title=title, source=[] if args.no_source else folders
         )
-        notify(f"wrote {output}: {told}, {size_text(size_on_disk(output))}")
+        notify(f"wrote {output}: {contents}, {size_text(size_on_disk(output))}")
         _open(output, args)
         return 0
 

@@ -166,7 +166,7 @@ def begun(args: argparse.Namespace, command: Command) -> RunFolders:
             "options": {option: getattr(args, option) for option in _FOR_THE_ANSWER},
             "json": str(args.json.absolute()) if args.json else None,
             "replaces_json": args.json is not None and args.json.exists(),
-            "job": job.told(),
+            "job": job.to_json(),
             "triggers": asdict(triggers),
             "has_triggers": bool(triggers),
             "is_followed": bool(triggers) or not args.no_control,
@@ -187,10 +187,12 @@ def supervised(run: RunFolders, command: Sequence[str], blocked: Collection[int]
     from stepscope.cli.run.plan import SUPERVISOR
 
     words = [sys.executable, "-I", "-S", *SUPERVISOR]
-    ignored = {each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN}
+    ignored = {
+        number for number in signal.valid_signals() if signal.getsignal(number) == signal.SIG_IGN
+    }
     words += ["--signals", _mask(ignored - _IGNORED_BY_PYTHON), _mask(blocked)]
-    for each in run.environment():
-        words += ["--child-env", each]
+    for assignment in run.environment():
+        words += ["--child-env", assignment]
     companion, answer = run.companion_command(), run.answer_command()
     if companion:
         number = run.folders.about["triggers"]["on_signal"] or 0

@@ -101,21 +101,21 @@ def _format(args: argparse.Namespace) -> str:
     if args.output is None:
         return "table"
     suffix = Path(args.output).suffix.lower().lstrip(".")
-    known = {"csv": "csv", "json": "json", "parquet": "parquet", "arrow": "arrow", "txt": "table"}
-    if suffix not in known:
+    formats = {"csv": "csv", "json": "json", "parquet": "parquet", "arrow": "arrow", "txt": "table"}
+    if suffix not in formats:
         raise StepscopeError(
             f"{args.output}: the suffix names no format; use .csv, .json, .parquet, .arrow or "
             ".txt, or --format"
         )
-    return known[suffix]
+    return formats[suffix]
 
 
 def _named(paths: Sequence[str]) -> Iterator[tuple[str, Trace]]:
     from stepscope.cli.files import read, traces_in
 
-    found = [each for path in paths for each in traces_in(path)]
-    names = [Path(path).name for path in found]
-    for path, name in zip(found, names, strict=True):
+    traces = [trace for path in paths for trace in traces_in(path)]
+    names = [Path(path).name for path in traces]
+    for path, name in zip(traces, names, strict=True):
         yield (name if names.count(name) == 1 else path), read(path)
 
 
@@ -159,5 +159,5 @@ def _text(result: pl.DataFrame, form: str, row_limit: int) -> str:
         tbl_formatting="ASCII_MARKDOWN", tbl_cell_numeric_alignment="RIGHT",
     ):  # fmt: skip
         table = str(shown)
-    left = len(result) - len(shown)
-    return f"{table}\n" + (f"{left:,} more rows: --row-limit 0\n" if left else "")
+    not_shown = len(result) - len(shown)
+    return f"{table}\n" + (f"{not_shown:,} more rows: --row-limit 0\n" if not_shown else "")

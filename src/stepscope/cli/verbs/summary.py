@@ -119,16 +119,16 @@ class Summary:
         from stepscope.cli.printing import print_title, show_facts
         from stepscope.cli.show import answer_facts, facts, headline, show_answer
 
-        found = answer(trace)
+        answered = answer(trace)
         if args.save_findings:
-            _save_findings(found, args.save_findings)
+            _save_findings(answered, args.save_findings)
         if args.json:
-            print(json_text("answer", found.to_json()), end="", flush=True)
+            print(json_text("answer", answered.to_json()), end="", flush=True)
             return 0
-        table = _table(trace, found, args)
-        print_title(f"{args.trace}: {found.verdict}")
-        show_facts([*answer_facts(found), ("recorded", headline(trace)), *facts(trace)])
-        show_answer(found, args.findings, ": --findings all")
+        table = _table(trace, answered, args)
+        print_title(f"{args.trace}: {answered.verdict}")
+        show_facts([*answer_facts(answered), ("recorded", headline(trace)), *facts(trace)])
+        show_answer(answered, args.findings, ": --findings all")
         print(f"\n{table or 'There is nothing to summarize.'}".rstrip("\n"), flush=True)
         return 0
 
@@ -146,14 +146,14 @@ def _check_options(args: argparse.Namespace) -> None:
         check_view(args.device)
 
 
-def _table(trace: Trace, found: Answer, args: argparse.Namespace) -> str:
+def _table(trace: Trace, answer: Answer, args: argparse.Namespace) -> str:
     from stepscope.cli.device import device_text
     from stepscope.cli.tables import Grouping, modules_text, step_table_text, table_text
 
     if args.device is not None:
         return device_text(trace, args.device, args.row_limit, args.save)
     if args.memory:
-        return _memory_text(found, args.row_limit)
+        return _memory_text(answer, args.row_limit)
     if args.modules is not None:
         depth = None if args.modules < 0 else args.modules
         return modules_text(trace, depth, args.row_limit, args.save)
@@ -165,22 +165,22 @@ def _table(trace: Trace, found: Answer, args: argparse.Namespace) -> str:
     )
     if args.torch_table or args.save is not None or grouping != Grouping():
         return table_text(trace, args.sort_by, args.row_limit, grouping, args.save)
-    return step_table_text(trace, found, args.sort_by, args.row_limit)
+    return step_table_text(trace, answer, args.sort_by, args.row_limit)
 
 
-def _memory_text(found: Answer, row_limit: int) -> str:
+def _memory_text(answer: Answer, row_limit: int) -> str:
     from stepscope.text.memory import peak_text
 
-    if not found.memory:
+    if not answer.memory:
         raise StepscopeError(
             "the trace has no memory events; record with --memory, or profile_memory=True"
         )
-    return "\n\n".join(peak_text(peak, row_limit) for peak in found.memory)
+    return "\n\n".join(peak_text(peak, row_limit) for peak in answer.memory)
 
 
 def _save_findings(answered: Answer, path: str) -> None:
-    found = [finding.to_json() for finding in answered.findings]
+    findings = [finding.to_json() for finding in answered.findings]
     try:
-        Path(path).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        Path(path).write_text(json.dumps(findings, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise StepscopeError(f"{path}: {error.strerror}") from None

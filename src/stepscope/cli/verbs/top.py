@@ -43,8 +43,8 @@ class Top:
         try:
             if args.json:
                 looked = _looked(args.pid, folder)
-                told = {**looked.status, "answer": looked.answer.to_json()}
-                print(json_line("program", told), end="")
+                document = {**looked.status, "answer": looked.answer.to_json()}
+                print(json_line("program", document), end="")
                 return 0
             console = Console()
             if args.once or not console.is_terminal:

@@ -70,7 +70,7 @@ class PaddleCollectives(CollectiveNotes):
     def job(self) -> Mapping[str, Any]:
         if not self._info:
             return {}
-        groups = [group.told() for group in self.account.groups.values()]
+        groups = [group.to_torch() for group in self.account.groups.values()]
         return {**self._info, "pg_count": len(groups), "pg_config": groups}
 
     @classmethod

@@ -64,5 +64,7 @@ class Membership:
         if not self.info:
             return {}
         configs = {group["pg_name"]: group for group in self.info.get("pg_config", ())}
-        gone = {name: group.told() for name, group in self.groups.items() if name not in configs}
+        gone = {
+            name: group.to_torch() for name, group in self.groups.items() if name not in configs
+        }
         return {**self.info, "pg_config": [*configs.values(), *gone.values()]}

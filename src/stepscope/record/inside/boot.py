@@ -80,7 +80,7 @@ class Agent:
             native.listen_to_libraries(native.shielded(self._library_opens))
         self._begin()
         for name in [
-            each for each in self._triggers if each in sys.modules and each != "stepscope"
+            module for module in self._triggers if module in sys.modules and module != "stepscope"
         ]:
             self.imported(name)
         for kind in plan.get("at_once", "").split():
@@ -249,7 +249,7 @@ class Agent:
             return None
         self._asking.add(thread)
         try:
-            spec = _found(sys.meta_path, self._finder, name, path, target)
+            spec = _first_spec(sys.meta_path, self._finder, name, path, target)
         finally:
             self._asking.discard(thread)
         if spec is not None and hasattr(spec.loader, "exec_module"):
@@ -440,7 +440,7 @@ class _Loader:
         return getattr(self._loader, name)
 
 
-def _found(finders: "Any", but: object, name: str, path: "Any", target: "Any") -> "Any":
+def _first_spec(finders: "Any", but: object, name: str, path: "Any", target: "Any") -> "Any":
     for finder in list(finders):
         find = getattr(finder, "find_spec", None)
         spec = find(name, path, target) if find is not None and finder is not but else None
@@ -574,7 +574,7 @@ def _hide_start_folder() -> None:
     ours = os.fsencode(f"{_INSIDE}/start")
     if ours not in folders:
         return
-    rest = [each for each in folders if each != ours]
+    rest = [folder for folder in folders if folder != ours]
     if len(folders) > 1:
         shown._data[key] = b":".join(rest)
     else:

@@ -43,7 +43,7 @@ def begin(trigger: str, plan: Plan) -> None:
         if triggers.REQUESTS in kinds:
             _record_requests(trigger, plan)
             return
-        classes = [each for kind in kinds if _is_first(kind) for each in _CLASSES[kind](plan)]
+        classes = [source for kind in kinds if _is_first(kind) for source in _CLASSES[kind](plan)]
         for source in _made(classes, plan):
             if _attempt(source.name, source.open, source.prepare, source.start):
                 _sources.append(source)
@@ -60,7 +60,7 @@ def describe() -> Mapping[str, Any]:
 
 def turn_off(burden: str) -> bool:
     """Stop the sources of a burden, while all others go on; return whether there were any."""
-    dear = [each for each in _sources if each.burden and each.burden.value == burden]
+    dear = [source for source in _sources if source.burden and source.burden.value == burden]
     for source in dear:
         _turned_off.append(source)
         _attempt(source.name, source.stop)
@@ -87,8 +87,8 @@ def stop(files: str) -> None:
 def after_fork_in_child() -> None:
     """Record again in a forked child, where nothing that the parent started goes on."""
     begun = dict(_begun)
-    for kept in (_sources, _turned_off, _servers, _claims):
-        kept.clear()
+    for state in (_sources, _turned_off, _servers, _claims):
+        state.clear()
     _is_first(triggers.DEVICES)  # neither CUPTI nor CUDA itself survives a fork
     for trigger, plan in begun.items():
         begin(trigger, plan)
@@ -105,15 +105,15 @@ def _deliver(source: Source, file: str) -> None:
     from stepscope.record.source import Source
 
     def save() -> None:
-        if (kept := source.collect()) is None:
+        if (events := source.collect()) is None:
             return
         from pathlib import Path
 
         from stepscope.record.delivery import DELIVERY, Delivery
 
-        Delivery(kept, source.lost).save(Path(file + DELIVERY))
+        Delivery(events, source.lost).save(Path(file + DELIVERY))
 
-    if all("recover" not in vars(each) for each in type(source).__mro__ if each is not Source):
+    if all("recover" not in vars(base) for base in type(source).__mro__ if base is not Source):
         _attempt(source.name, save)
 
 

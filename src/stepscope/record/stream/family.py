@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepscope.record.stream.left_behind import LeftBehind
-from stepscope.record.stream.notes import END, FACTS, NOTICES, PROCESS, SOURCES
+from stepscope.record.stream.notes import END, NOTICES, PROCESS
 from stepscope.record.stream.recovering import captured_of, trace_of
+from stepscope.record.stream.relations import RunProcess, ancestors
 from stepscope.trace.join import merge_parts, named, placed
 from stepscope.trace.kinds import SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, REQUEST_CATEGORY
-from stepscope.trace.process_facts import place_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,39 +25,30 @@ if TYPE_CHECKING:
 _FEWEST_OPERATORS = 100  # of a process that does more than to start others
 
 
-@dataclass(frozen=True)
-class Member:
-    """One process of a run."""
+class Member(RunProcess):
+    """A process of a run that left a stream."""
 
-    left: LeftBehind
+    def __init__(self, remains: LeftBehind) -> None:
+        self.remains = remains
+        self.pid = remains.pid
 
-    @property
-    def pid(self) -> int:
-        return self.left.pid
-
-    @property
-    def parent(self) -> int:
-        number = self.left.meta.get(FACTS, {}).get("ppid")
-        return number if isinstance(number, int) else 0
+    def noted(self, name: str) -> dict[str, Any]:
+        value = self.remains.meta.get(name, {})
+        return value if isinstance(value, dict) else {}
 
     @property
     def name(self) -> str:
-        name = self.left.meta.get(PROCESS, {}).get("name")
+        name = self.noted(PROCESS).get("name")
         return name if isinstance(name, str) and name else f"process {self.pid}"
 
     @property
     def notices(self) -> list[str]:
-        lines = self.left.meta.get(NOTICES, {}).get("lines")
+        lines = self.noted(NOTICES).get("lines")
         return [str(line) for line in lines] if isinstance(lines, list) else []
 
     @cached_property
-    def rank(self) -> int | None:
-        place = self._place
-        return place["rank"] if (place["world_size"] or 1) > 1 else None
-
-    @cached_property
     def recorded(self) -> ProcessCapture:
-        return captured_of(self.left)
+        return captured_of(self.remains)
 
     @cached_property
     def work(self) -> tuple[int, int, int]:
@@ -75,16 +65,11 @@ class Member:
     @property
     def has_begun(self) -> bool:
         """Return whether Python found what it was to run."""
-        return self.left.meta.get(END, {}).get("found_program") is not False
+        return self.noted(END).get("found_program") is not False
 
     @property
     def operators(self) -> int:
         return int((self.recorded.captured.slices.kind == SliceKind.OPERATOR).sum())
-
-    @cached_property
-    def _place(self) -> dict[str, Any]:
-        job = self.left.meta.get(SOURCES, {}).get("job")
-        return place_facts(self.left.meta.get(FACTS, {}), job if isinstance(job, dict) else None)
 
 
 class Family:
@@ -98,7 +83,7 @@ class Family:
         self.folders = folders
         self.unreadable: list[str] = []
         self.members = list(self._read(since_ns))
-        self._by_pid = {each.pid: each for each in self.members}
+        self._by_pid = {member.pid: member for member in self.members}
         self.ranks: list[Member] = [] if is_rank else self._found_ranks()
 
     def program(self) -> Member | None:
@@ -110,35 +95,35 @@ class Family:
         if len(self.members) < 2:
             return next(iter(self.members), None)
         for kind in (0, 1):  # of work
-            most = max(self.members, key=lambda each: each.work[kind])
+            most = max(self.members, key=lambda member: member.work[kind])
             if most.work[kind]:
                 return most
-        first = [each for each in self.members if each.parent not in self._by_pid]
-        return max(first or self.members, key=lambda each: each.work[2])
+        first = [member for member in self.members if member.parent not in self._by_pid]
+        return max(first or self.members, key=lambda member: member.work[2])
 
     def launcher(self) -> Member | None:
         """Return the process that started the ranks, if it did work of its own."""
-        others = [each for each in self.members if self._rank_above(each) is None]
-        busy = [each for each in others if each.operators >= _FEWEST_OPERATORS]
-        return max(busy, key=lambda each: each.operators, default=None)
+        others = [member for member in self.members if self._rank_above(member) is None]
+        busy = [member for member in others if member.operators >= _FEWEST_OPERATORS]
+        return max(busy, key=lambda member: member.operators, default=None)
 
     def trace_of(self, member: Member, since_ns: int = 0) -> Trace:
         """Return the trace of a process, with what its helpers recorded, from a moment on."""
-        helpers = [each for each in self._helpers(member) if _has_recorded(each)]
-        ended = END in member.left.meta
+        helpers = [helper for helper in self._helpers(member) if _has_recorded(helper)]
+        ended = END in member.remains.meta
         recorded = member.recorded.since(since_ns)
         start_ns = recorded.start_ns if recorded.is_ring else since_ns
         recorded = recorded.with_whole_run(member.pid, member.name, ended=ended)
         if helpers:
             parts = [
-                named(each.recorded.since(start_ns).captured, each.pid, each.name)
-                for each in helpers
+                named(helper.recorded.since(start_ns).captured, helper.pid, helper.name)
+                for helper in helpers
             ]
             own = recorded.captured
             threads = [track.logical_id for track in own.tracks]
             largest = max(own.slices.largest_link(), own.marks.largest_link(), *threads, 0)
             recorded = recorded.with_tables(merge_parts([own, *placed(parts, largest)]))
-        return trace_of(member.left, recorded, children=len(helpers))
+        return trace_of(member.remains, recorded, children=len(helpers))
 
     def _read(self, since_ns: int) -> Iterator[Member]:
         for name in self.folders.processes():
@@ -149,40 +134,30 @@ class Family:
 
     def _found_ranks(self) -> list[Member]:
         """Return the ranks by number: workers of a rank have its place in their environment."""
-        found = [
-            each
-            for each in self.members
-            if each.rank is not None and all(above.rank != each.rank for above in self._above(each))
-        ]
         by_rank: dict[int, list[Member]] = {}
-        for each in found:
-            by_rank.setdefault(each.rank or 0, []).append(each)
-        return [each for rank in sorted(by_rank) for each in _at_work(by_rank[rank])]
+        for member in self.members:
+            above = ancestors(member, self._by_pid)
+            if member.rank is not None and all(other.rank != member.rank for other in above):
+                by_rank.setdefault(member.rank, []).append(member)
+        return [member for rank in sorted(by_rank) for member in _at_work(by_rank[rank])]
 
     def _helpers(self, member: Member) -> Sequence[Member]:
-        rest = [each for each in self.members if each is not member]
+        others = [other for other in self.members if other is not member]
         if not self.ranks:
-            return rest
-        return [each for each in rest if self._rank_above(each) is member]
+            return others
+        return [other for other in others if self._rank_above(other) is member]
 
     def _rank_above(self, member: Member) -> Member | None:
-        return next((each for each in (member, *self._above(member)) if each in self.ranks), None)
-
-    def _above(self, member: Member) -> Iterator[Member]:
-        """Yield the ancestors of a process, the nearest first."""
-        seen = {member.pid}
-        while (parent := self._by_pid.get(member.parent)) is not None and parent.pid not in seen:
-            seen.add(parent.pid)
-            yield parent
-            member = parent
+        line = (member, *ancestors(member, self._by_pid))
+        return next((process for process in line if process in self.ranks), None)
 
 
 def _at_work(candidates: Sequence[Member]) -> Sequence[Member]:
     """Return those processes of one rank that did its work: several if the rank was restarted."""
     if len(candidates) < 2:
         return candidates
-    busy = [each for each in candidates if each.operators]
-    return busy or [max(candidates, key=lambda each: each.work)]
+    busy = [member for member in candidates if member.operators]
+    return busy or [max(candidates, key=lambda member: member.work)]
 
 
 def _has_recorded(member: Member) -> bool:

@@ -62,10 +62,10 @@ class LeftBehind:
         with contextlib.suppress(KeyError, TypeError):  # nothing was told, or by somebody else
             _native.set_paths(*self.meta[PATHS]["told"])
 
-    def told_by_sources(self, what: str, kind: type[_Kind]) -> dict[str, _Kind]:
+    def noted_by_sources(self, what: str, kind: type[_Kind]) -> dict[str, _Kind]:
         """Return the values of one kind that sources noted under a key, by source."""
-        told = self.meta.get(SOURCES, {}).get(what)
-        pairs = told.items() if isinstance(told, dict) else ()
+        values = self.meta.get(SOURCES, {}).get(what)
+        pairs = values.items() if isinstance(values, dict) else ()
         return {name: value for name, value in pairs if type(value) is kind}
 
     @property
@@ -80,13 +80,13 @@ class LeftBehind:
 
     def delivered(self) -> list[Delivery]:
         """Return the events that its sources kept in memory until its end."""
-        found = []
+        deliveries = []
         for path in self.folders.deliveries_of(self.name):
             try:
-                found.append(Delivery.load(path))
+                deliveries.append(Delivery.load(path))
             except (OSError, PlainError) as error:
                 notify(f"{path.name} cannot be read: {error}")
-        return found
+        return deliveries
 
 
 def _check_room(segments: Path) -> None:
@@ -98,21 +98,21 @@ def _check_room(segments: Path) -> None:
 
 
 def _valid_json(texts: dict[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
     for name, text in texts.items():
         try:
             value = valid_value(json.loads(text))
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            found[name] = _of_sources(value) if name == SOURCES else value
-    return found
+            notes[name] = _of_sources(value) if name == SOURCES else value
+    return notes
 
 
-def _of_sources(told: dict[str, Any]) -> dict[str, Any]:
+def _of_sources(noted: dict[str, Any]) -> dict[str, Any]:
     """Return the valid notes of sources: fields of a TraceInfo, their job, and the process name."""
-    found = fitting(told)
+    valid = fitting(noted)
     for name, kind in (("job", dict), ("lost", dict), ("process", str)):
-        if isinstance(told.get(name), kind):
-            found[name] = told[name]
-    return found
+        if isinstance(noted.get(name), kind):
+            valid[name] = noted[name]
+    return valid

@@ -78,8 +78,8 @@ class StreamFolders:
 
     def deliveries_of(self, name: str) -> list[Path]:
         """Return the files in which the sources of a process left their events."""
-        found = [each for each in entries_of(Path(self.disk)) if each.suffix == DELIVERY]
-        return [each for each in found if each.name.startswith(f"{name}-")]
+        paths = [path for path in entries_of(Path(self.disk)) if path.suffix == DELIVERY]
+        return [path for path in paths if path.name.startswith(f"{name}-")]
 
     def processes(self) -> list[str]:
         """Return all processes that have files here: their numbers, and of which image of theirs.
@@ -88,22 +88,22 @@ class StreamFolders:
         """
         names = {path.name for path in entries_of(Path(self.shared))}
         names |= {path.name.removesuffix(_SEGMENTS) for path in entries_of(Path(self.disk))}
-        found = [
+        numbers = [
             [int(word) for word in name.split(".")]
             for name in names
             if (match := _OF_A_PROCESS.fullmatch(name)) and not match[2]
         ]
-        return [".".join(map(str, words)) for words in sorted(found) if words[0] <= _LARGEST_PID]
+        return [".".join(map(str, words)) for words in sorted(numbers) if words[0] <= _LARGEST_PID]
 
     def obstacles(self) -> list[str]:
         """Return why some processes were not recorded, as they wrote it."""
         paths = [path for path in entries_of(Path(self.shared)) if path.suffix == _OBSTACLE]
-        found = []
+        texts = []
         for path in paths[:_MOST_OBSTACLES]:
             with contextlib.suppress(OSError, ValueError):
                 text = read_regular(path, _LONGEST_OBSTACLE, follow_links=False)
-                found.append(text.decode("utf-8", "replace").strip())
-        return found
+                texts.append(text.decode("utf-8", "replace").strip())
+        return texts
 
     def write(self) -> None:
         """Describe the run in both folders."""
@@ -246,15 +246,15 @@ def _description(folder: Path) -> tuple[ProcessId, dict[str, Any], dict[str, Any
             version = str(description["version"])[:40]
             raise ValueError(f"{UNSEALED} has version {version!r}, not {_VERSION}")
         owner, about = description["owner"], description["about"]
-        for each in fields(ProcessId):
-            value: Any = owner[each.name]
-            kind: Any = int if each.type == "int" else str
-            most = _LARGEST_PID if each.name == "pid" else _LARGEST
+        for field in fields(ProcessId):
+            value: Any = owner[field.name]
+            kind: Any = int if field.type == "int" else str
+            most = _LARGEST_PID if field.name == "pid" else _LARGEST
             if type(value) is not kind or (kind is int and not 0 <= value <= most):
-                raise ValueError(f"{UNSEALED} names a wrong {each.name}: {str(value)[:40]!r}")
+                raise ValueError(f"{UNSEALED} names a wrong {field.name}: {str(value)[:40]!r}")
         if not isinstance(about, dict) or not isinstance(description["secret"], str):
             raise ValueError(f"{UNSEALED} describes no run")
-        names = [each.name for each in fields(ProcessId)]
+        names = [field.name for field in fields(ProcessId)]
         return ProcessId(**{name: owner[name] for name in names}), about, description
     except (OSError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{UNSEALED} cannot be read: {error}") from None
@@ -313,10 +313,10 @@ def _is_in_memory(folder: Path) -> bool:
     except OSError:
         return False
     here = os.path.realpath(folder)
-    found = ("", "")
+    mount = ("", "")
     for line in mounts.splitlines():
         _, place, kind, *_ = line.split(" ")
         is_below = here == place or here.startswith(place.rstrip("/") + "/")
-        if is_below and len(place) >= len(found[0]):
-            found = (place, kind)
-    return found[1] in _IN_MEMORY and os.access(folder, os.W_OK | os.X_OK)
+        if is_below and len(place) >= len(mount[0]):
+            mount = (place, kind)
+    return mount[1] in _IN_MEMORY and os.access(folder, os.W_OK | os.X_OK)

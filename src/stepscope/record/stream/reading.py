@@ -69,17 +69,17 @@ def recovered_from(
         why = "; ".join(family.unreadable) or "it holds no process that recorded anything"
         raise TraceReadError(shown, f"cannot be read: {why}")
     tell(2, 2)
-    state = _state(program.left, trace)
+    state = _state(program.remains, trace)
     return trace, state and f"{shown} {state}"
 
 
-def _state(left: LeftBehind, trace: Trace) -> str:
+def _state(remains: LeftBehind, trace: Trace) -> str:
     """Return why the folder was not sealed, and what is missing in it."""
-    if left.folders.owner.is_alive():
+    if remains.folders.owner.is_alive():
         so_far = "this is what has been recorded so far"
-        return f"is still being recorded by process {left.pid}: {so_far}"
-    missing = missing_of(left)
-    if END in left.meta and not missing:
+        return f"is still being recorded by process {remains.pid}: {so_far}"
+    missing = missing_of(remains)
+    if END in remains.meta and not missing:
         return ""
     lost = trace.info.losses.events
     what = missing or (f"{count_text(lost, 'event')} were lost" if lost else "nothing is missing")

@@ -60,38 +60,38 @@ class ProcessCapture:
         return self.with_tables(merge_parts([self.captured, _of_process(table.captured(), pid)]))
 
 
-def captured_of(left: LeftBehind) -> ProcessCapture:
+def captured_of(remains: LeftBehind) -> ProcessCapture:
     """Return the tables of one process, its window, and its losses."""
-    left.use_paths()
-    recordings = left.native.recordings()
-    is_ring = any(each["is_ring"] for each in recordings)
+    remains.use_paths()
+    recordings = remains.native.recordings()
+    is_ring = any(columns["is_ring"] for columns in recordings)
     windows = [
         recorded(
             columns,
-            left.thread_names,
-            stack_table=left.native.stack_table,
-            type_names=left.native.types(),
+            remains.thread_names,
+            stack_table=remains.native.stack_table,
+            type_names=remains.native.types(),
         )
         for columns in recordings
     ]
-    windows = [each for each in windows if len(each.captured.slices) or each is windows[0]]
+    windows = [window for window in windows if len(window.captured.slices) or window is windows[0]]
     classes = source_classes()
-    parts = [each.captured for each in windows]
-    found = [HeldMemory.recover(left), *(each.recover(left) for each in classes)]
-    parts += [part for part in found if part is not None]
-    parts += [each.captured for each in left.delivered()]
+    parts = [window.captured for window in windows]
+    recovered = [HeldMemory.recover(remains), *(source.recover(remains) for source in classes)]
+    parts += [part for part in recovered if part is not None]
+    parts += [delivery.captured for delivery in remains.delivered()]
     if not parts:
         parts = [Captured(Slices.empty(), (), Strings.of([""]))]
-    start_ns = min((each.start_ns for each in windows), default=0)
-    end_ns = max([each.end_ns for each in windows] + [left.facts["last_ns"]])
-    lost = left.facts["bad_records"] + sum(each.lost_by(left) for each in classes)
+    start_ns = min((window.start_ns for window in windows), default=0)
+    end_ns = max([window.end_ns for window in windows] + [remains.facts["last_ns"]])
+    lost = remains.facts["bad_records"] + sum(source.lost_by(remains) for source in classes)
     if is_ring:  # what falls off elsewhere does so in larger parts
-        kept = [since(part, start_ns) for part in parts]
-        lost += sum(len(part.slices) for part in parts) - sum(len(part.slices) for part in kept)
-        parts = kept
-    captured = _of_process(merge_parts(parts), left.pid, left.thread_names)
-    for each in classes:
-        captured = each.refine_recovered(captured, left)
+        recent = [since(part, start_ns) for part in parts]
+        lost += sum(len(part.slices) for part in parts) - sum(len(part.slices) for part in recent)
+        parts = recent
+    captured = _of_process(merge_parts(parts), remains.pid, remains.thread_names)
+    for source in classes:
+        captured = source.refine_recovered(captured, remains)
     for ends_ns in (
         captured.slices.start_ns + captured.slices.duration_ns,
         captured.samples.end_ns,
@@ -104,7 +104,9 @@ def captured_of(left: LeftBehind) -> ProcessCapture:
 
 def _losses(recordings: Sequence[Mapping[str, Any]], lost_elsewhere: int) -> Losses:
     """Return the losses of the first recording that lost events, plus those elsewhere."""
-    first = next((each for each in recordings if each["lost"]), next(iter(recordings), None))
+    first = next(
+        (columns for columns in recordings if columns["lost"]), next(iter(recordings), None)
+    )
     if first is None:
         return Losses.at_limit(lost_elsewhere, 0, keep_newest=False, is_ring=False)
     return Losses.at_limit(
@@ -115,28 +117,30 @@ def _losses(recordings: Sequence[Mapping[str, Any]], lost_elsewhere: int) -> Los
     )
 
 
-def trace_of(left: LeftBehind, capture: ProcessCapture, children: int = 0) -> Trace:
+def trace_of(remains: LeftBehind, capture: ProcessCapture, children: int = 0) -> Trace:
     """Return the trace of a process; its tables may include those of ``children``."""
-    if not left.folders.is_ours:
+    if not remains.folders.is_ours:
         check(capture.captured, {}, is_built=False)
-    known = {each.name for each in fields(TraceInfo)}
-    by_sources = left.meta.get(SOURCES, {})
-    by_process = facts_of(_told_facts(left), by_sources.get("job"))
+    info_fields = {field.name for field in fields(TraceInfo)}
+    by_sources = remains.meta.get(SOURCES, {})
+    by_process = facts_of(_noted_facts(remains), by_sources.get("job"))
     facts = {
         **by_process,
-        **{name: value for name, value in by_sources.items() if name in known},
+        **{name: value for name, value in by_sources.items() if name in info_fields},
         "parallelism": {**by_process["parallelism"], **by_sources.get("parallelism", {})},
     }
     sources = dict(facts.get("sources", {}))
-    sources |= {each.name: says for each in source_classes() if (says := each.described_by(left))}
+    sources |= {
+        source.name: says for source in source_classes() if (says := source.described_by(remains))
+    }
     if children:
         sources["child processes"] = f"{children} recorded"
-    if (missing := missing_of(left)) or END not in left.meta:
+    if (missing := missing_of(remains)) or END not in remains.meta:
         sources["stream"] = missing or "nothing is missing"
     info = TraceInfo(
         **{
             **facts,
-            "pid": left.pid,
+            "pid": remains.pid,
             "wall_offset_ns": facts["wall_offset_ns"] or _native.wall_offset_ns(),
             "producer": PRODUCER,
             "start_ns": capture.start_ns,
@@ -144,23 +148,25 @@ def trace_of(left: LeftBehind, capture: ProcessCapture, children: int = 0) -> Tr
             "losses": capture.losses,
             "overhead_ns": range_overhead_ns(),
             "sources": sources,
-            "code_folders": _code_folders(left),
+            "code_folders": _code_folders(remains),
         }
     )
     return build(capture.captured, info)
 
 
-def _code_folders(left: LeftBehind) -> list[str]:
+def _code_folders(remains: LeftBehind) -> list[str]:
     """Return where the program's own modules were imported from."""
-    told = left.meta.get(PATHS, {}).get("told")
-    prefixes = told[0] if isinstance(told, list) and told and isinstance(told[0], list) else []
-    return [each for each in prefixes if isinstance(each, str) and "site-packages" not in each]
+    noted = remains.meta.get(PATHS, {}).get("told")
+    prefixes = noted[0] if isinstance(noted, list) and noted and isinstance(noted[0], list) else []
+    return [
+        prefix for prefix in prefixes if isinstance(prefix, str) and "site-packages" not in prefix
+    ]
 
 
-def _told_facts(left: LeftBehind) -> dict[str, Any]:
+def _noted_facts(remains: LeftBehind) -> dict[str, Any]:
     """Return the facts of a process; without paths if it was another user's."""
-    facts: dict[str, Any] = left.meta.get(FACTS, {})
-    if left.folders.is_ours:
+    facts: dict[str, Any] = remains.meta.get(FACTS, {})
+    if remains.folders.is_ours:
         return facts
     return {name: value for name, value in facts.items() if name not in _OF_FILES}
 
@@ -184,12 +190,12 @@ def _of_process(
     return replace(captured, tracks=tracks)
 
 
-def missing_of(left: LeftBehind) -> str:
+def missing_of(remains: LeftBehind) -> str:
     """Return what is missing of a process's recording; empty for nothing."""
-    facts = left.facts
+    facts = remains.facts
     missing = []
     if not facts["memory_lasted"]:
-        where = "its memory is gone" if left.folders.memory else "there was no tmpfs"
+        where = "its memory is gone" if remains.folders.memory else "there was no tmpfs"
         missing.append(f"{where}, {_MOST_UNSAVED}")
     if facts["damaged_bytes"]:
         missing.append(f"{count_text(facts['damaged_bytes'], 'byte')} of its files are damaged")

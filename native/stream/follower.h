@@ -1,5 +1,5 @@
-// Reads what is new in the stream of a process that goes on, some times a second: the ranges that
-// have ended, and what it noted of itself. A look costs as much as was recorded since the last one.
+// Follows the stream of a running process: each read() adds the ranges that have ended and the
+// notes that have changed since the last one. Its cost grows with what was recorded in between.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ namespace stepscope {
 
 class Follower {
  public:
-  // Ranges count whose names begin with one of the prefixes.
+  // Only ranges whose names begin with one of the prefixes are returned.
   Follower(std::string memory, std::string disk, std::vector<std::string> prefixes);
   ~Follower();
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // Read what is new. Throws std::runtime_error where it is of another version.
+  // Reads what was added since the last call. Throws std::runtime_error for another version.
   void read();
 
-  // The ranges that were found since the last time.
+  // Returns the ranges that were read since the last call.
   std::vector<RecentRange> take_ranges() { return std::exchange(ranges_, {}); }
   const std::map<std::string, std::string>& notes() const { return notes_; }
   bool is_ring() const { return is_ring_; }
@@ -38,7 +38,7 @@ class Follower {
   struct Block {
     uint64_t offset = 0;  // of its header
     uint64_t serial = 0;
-    uint64_t read = 0;        // of a journal: bytes
+    uint64_t read = 0;        // bytes, of a journal
     bool is_settled = false;  // nothing will be added to it
   };
 
@@ -49,7 +49,7 @@ class Follower {
 
   static void open(OwnFile& file, const std::string& path);
   void find_blocks();
-  // The header as it is now. A block that has become another is read from its begin.
+  // Returns the current header. A block that was reused is read from its start again.
   BlockHeader look_at(Block& block) const;
   void read_journals();
   void read_chunk(Block& block, const BlockHeader& header);
@@ -66,8 +66,8 @@ class Follower {
   std::vector<Region> regions_;
   std::vector<Block> blocks_;
   uint64_t disk_end_ = 0;
-  std::string lanes_;                               // as they were before all else was read
-  std::map<uint64_t, std::string_view> lane_at_;    // by the address that they had
+  std::string lanes_;                               // copied before the other blocks are read
+  std::map<uint64_t, std::string_view> lane_at_;    // by their address in the process
   std::unordered_map<uint64_t, uint64_t> read_of_;  // records of each chunk, by serial
   std::map<std::pair<uint32_t, uint32_t>, std::string> names_;  // by generation and label
   std::vector<RecentRange> ranges_;

@@ -80,7 +80,7 @@ def _register_others() -> None:
 
 # What a graph was captured from is known while it is captured, or never. Only there: elsewhere the
 # import stays light.
-if os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - pathlib is not needed otherwise
+if os.access("/dev/nvidiactl", os.F_OK):
     from stepscope.frameworks.torch.graph_captures import watch_captures_of_torch
 
     watch_captures_of_torch()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 LARGE = 50_000
 """Events from which on our own handlers write in the background; fewer are written in a moment."""
 
-_MOST_WAITING = 4  # traces in memory; who adds one more waits
-_QUIET_S = 1.0  # how long an exit waits before it says so
+_MOST_WAITING = 4  # traces in memory; adding another one blocks
+_QUIET_S = 1.0  # how long an exit waits without a notice
 
 
 class Exports:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from stepscope.notices import notify
 
 _GROUP = "stepscope"
+_METADATA = (".dist-info", ".egg-info")
 
 
 def load_extensions() -> None:
@@ -29,7 +31,7 @@ def _may_have_extensions() -> bool:
 
     `stepscope run` asks at every start; ``importlib.metadata`` would take as long as NumPy.
     """
-    finders = [each for each in sys.meta_path if hasattr(each, "find_distributions")]
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
     if len(finders) > 1:  # beside the one that looks in the folders of sys.path
         return True
     return any(_names_group(folder or ".") for folder in dict.fromkeys(sys.path))
@@ -37,15 +39,14 @@ def _may_have_extensions() -> bool:
 
 def _names_group(folder: str) -> bool:
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - pathlib makes an object of each name
+        with os.scandir(folder) as entries:
+            packages = [entry.path for entry in entries if entry.name.endswith(_METADATA)]
     except NotADirectoryError:  # an archive, which importlib.metadata can read
         return True
     except OSError:
         return False
-    for name in names:
-        if name.endswith((".dist-info", ".egg-info")):
-            # A package in the form of a single file, or without entry points.
-            with suppress(OSError), open(f"{folder}/{name}/entry_points.txt", "rb") as file:  # noqa: PTH123
-                if f"[{_GROUP}]".encode() in file.read():
-                    return True
+    for package in packages:
+        with suppress(OSError):  # it is a single file, or has no entry points
+            if f"[{_GROUP}]".encode() in Path(package, "entry_points.txt").read_bytes():
+                return True
     return False

@@ -12,7 +12,7 @@ _PACKAGE = __name__.partition(".")[0]
 _shown: set[str] = set()
 
 listener: Callable[[str], object] | None = None
-"""Gets the notices in place of standard error, where that is another program's."""
+"""Called with each notice instead of printing it; set in programs that `stepscope run` records."""
 
 
 def notify(line: str) -> None:

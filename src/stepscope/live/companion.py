@@ -1,7 +1,7 @@
-"""The process beside a run: it answers who asks for the run, and has captures written.
+"""The companion of a run: it answers requests about the run, and has captures written.
 
-It follows the streams of the run's processes, which know nothing of it. A process of its own reads
-what a stream holds for each capture: this one stays small.
+It follows the streams of the run's processes, which do not know it. Each capture is read and
+written by another process, so that the companion stays small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The control socket of a program: its owner may ask from outside how it is doing, and capture.
 
-One thread serves all: a request is a line of JSON, and so is its answer. It reads little, waits for
-nobody, and drops who sends too much or nothing: the program does not notice them.
+Requests and answers are lines of JSON. One thread serves all clients; it drops those that send too
+much or nothing, so that the program does not notice them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import struct
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from stepscope._native import shielded
 from stepscope.live.always_on import AlwaysOn
-from stepscope.live.own_socket import OwnSocket
 from stepscope.live.requests import answer, of_process
 from stepscope.live.runtime import opened_folder, remove_socket, short_path, socket_name
 from stepscope.live.triggers import Triggers
@@ -39,11 +39,49 @@ _MOST_TRIES = 20  # to bind in a folder that programs take away as the last of t
 _CREDENTIALS = struct.Struct("3i")
 
 
+class _OwnSocket:
+    """A socket of ours in a program that may close all files, as daemons do.
+
+    Its descriptor may then belong to a file of the program, which must not be read or closed.
+    """
+
+    def __init__(self, line: socket.socket) -> None:
+        self.line = line
+        self._number = line.fileno()
+        self._id = _file_at(self._number)
+
+    def fileno(self) -> int:
+        """Return its number, for whoever waits for it."""
+        return self._number
+
+    def is_there(self) -> bool:
+        """Return whether the file descriptor is still this socket's."""
+        return self.line.fileno() == self._number and _file_at(self._number) == self._id
+
+    def close(self) -> None:
+        """Close the socket, unless its descriptor belongs to another file by now."""
+        if self.line.fileno() < 0:
+            return
+        if self.is_there():
+            with contextlib.suppress(OSError):
+                self.line.close()
+        else:
+            self.line.detach()
+
+
+def _file_at(number: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(number)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 @dataclass(slots=True, eq=False)
 class _Client:
     """A connection; it ends after its answer."""
 
-    line: OwnSocket
+    line: _OwnSocket
     since: float
     received: bytearray = field(default_factory=bytearray)
 
@@ -53,11 +91,11 @@ class ControlServer:
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
-        self._listener: OwnSocket | None = None
+        self._listener: _OwnSocket | None = None
         self._name = ""
         self._pid = 0
-        self._clients: dict[OwnSocket, _Client] = {}
-        self._wake: tuple[OwnSocket, OwnSocket] | None = None
+        self._clients: dict[_OwnSocket, _Client] = {}
+        self._wake: tuple[_OwnSocket, _OwnSocket] | None = None
         self._free = threading.Semaphore(_MOST_ANSWERS)
         self._ended = threading.Event()
 
@@ -108,9 +146,9 @@ class ControlServer:
             listener.close()
             raise
         listener.setblocking(False)
-        self._listener = OwnSocket(listener)
+        self._listener = _OwnSocket(listener)
         one, other = socket.socketpair()
-        self._wake = OwnSocket(one), OwnSocket(other)
+        self._wake = _OwnSocket(one), _OwnSocket(other)
 
     # On the thread of its own.
 
@@ -134,7 +172,7 @@ class ControlServer:
         for line in (listener, *wake):
             line.close()
 
-    def _handle(self, ready: selectors.BaseSelector, line: Any, listener: OwnSocket) -> None:
+    def _handle(self, ready: selectors.BaseSelector, line: Any, listener: _OwnSocket) -> None:
         if not line.is_there():
             self._drop(ready, line)
             return
@@ -143,7 +181,7 @@ class ControlServer:
         elif line in self._clients:
             self._read(ready, self._clients[line])
 
-    def _accept(self, ready: selectors.BaseSelector, listener: OwnSocket) -> None:
+    def _accept(self, ready: selectors.BaseSelector, listener: _OwnSocket) -> None:
         try:
             accepted, _ = listener.line.accept()
         except OSError:
@@ -156,7 +194,7 @@ class ControlServer:
         if len(self._clients) >= _MOST_CLIENTS:  # the one that has been silent for longest goes
             self._drop(ready, next(iter(self._clients)))
         accepted.setblocking(False)
-        line = OwnSocket(accepted)
+        line = _OwnSocket(accepted)
         self._clients[line] = _Client(line, time.monotonic())
         ready.register(line, selectors.EVENT_READ)
 
@@ -179,7 +217,7 @@ class ControlServer:
                 target=self._answer, args=(client.line, text), name="stepscope answer", daemon=True
             ).start()
 
-    def _answer(self, line: OwnSocket, text: bytes) -> None:
+    def _answer(self, line: _OwnSocket, text: bytes) -> None:
         try:
             reply = json.dumps(answer(self._requests, text)).encode() + b"\n"
             if line.is_there():
@@ -209,7 +247,7 @@ def _bind(listener: socket.socket, name: str) -> None:
         try:
             with opened_folder(create=True) as folder:
                 listener.bind(short_path(folder, name))
-                os.chmod(short_path(folder, name), 0o600)  # noqa: PTH101
+                Path(short_path(folder, name)).chmod(0o600)
         except FileNotFoundError:
             if not tries_left:
                 raise

@@ -1,7 +1,7 @@
 """What makes a recording write itself out: a slow step, high memory use, a signal, an exception.
 
-Captures are limited in number and rate. What happens while the last one is young waits for the
-next, which still holds it: a ring is longer than the pause between two captures.
+Captures are limited in number and rate. An event soon after a capture waits for the next one; the
+ring still holds it then, because it is longer than the pause between two captures.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.arguments import shown
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from stepscope.live.steps import StepWatch
 
 LOOK_EVERY_S = 0.25
-_MAX_REASONS_KEPT = 3  # of a capture
-_AGAIN = 0.9  # of the mark: memory has to fall below before it counts as rising over it again
+_MAX_REASONS_KEPT = 3  # in the description of a capture
+_AGAIN = 0.9  # memory counts as rising again once it was below this share of the threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ class OwnTriggers:
 def resident_bytes(process: int | str = "self") -> int:
     """Return a process's resident memory; 0 if the kernel does not say."""
     try:
-        with open(f"/proc/{process}/statm", "rb") as file:  # noqa: PTH123 - asked often
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+        pages = Path(f"/proc/{process}/statm").read_bytes().split()[1]
+        return int(pages) * os.sysconf("SC_PAGESIZE")
     except OSError:
         return 0

@@ -1,4 +1,4 @@
-"""Writes one capture of a run that goes on, in a process of its own: what its streams hold now."""
+"""Writes one capture of a running run from its streams, in a process of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _held(folders: StreamFolders, request: Mapping[str, Any]) -> Trace:
             raise StepscopeError("the run has ended")
         since_ns = request["start_ns"]
         family = Family(folders, is_rank=request["is_rank"], since_ns=since_ns)
-        # A few seconds may hold no step that tells which process is the program.
+        # A few seconds may hold no step by which to recognise the program.
         candidates = family.members if since_ns else family.ranks
         asked_for = [member for member in candidates if member.pid == request["pid"]]
         member = asked_for[-1] if asked_for else family.program()

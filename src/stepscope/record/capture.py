@@ -1,7 +1,8 @@
-"""The events of a window, as the columns that a Trace is built from."""
+"""The events of a closed window: their args, inputs, devices and stacks become tables."""
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from stepscope import _native
-from stepscope.record.details import args_of
 from stepscope.record.inputs import spelled_inputs, with_inputs
-from stepscope.record.stacks import with_stacks
+from stepscope.trace.event_types import TracerEventType, event_type_fragment
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.kinds import device_type_name
 from stepscope.trace.model import (
     NO_THREAD,
     Args,
+    IntColumn,
     Losses,
     Memory,
     Owners,
@@ -29,11 +31,13 @@ from stepscope.trace.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from stepscope.trace.model import UInt32
+    from stepscope.trace.model import Bool, UInt32
 
 _Table = TypeVar("_Table", bound=Table)
 
 _NO_INDEX = 0xFF
+_RANGE_CATEGORY = "user_annotation"
+_TYPES = frozenset(map(event_type_fragment, TracerEventType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,12 @@ def recorded(
     strings = Strings(columns["blob"], columns["offsets"])
     args = Args()
     if columns["detail"] is not None:
-        strings, args = args_of(strings, columns["category"], columns["detail"])
+        strings, args = _args_of(strings, columns["category"], columns["detail"])
     names = _native.type_names() if type_names is None else type_names
     strings, args = _with_inputs(strings, args, columns, names)
     stacks, stack = Stacks.empty(), columns["stack"]
     if stack is not None:
-        strings, stacks, stack = with_stacks(strings, stack, stack_table)
+        strings, stacks, stack = _with_stacks(strings, stack, stack_table)
     strings, memory = with_devices(strings, Memory, columns["memory"])
     strings, owners = with_devices(strings, Owners, columns["owners"])
     recorded_columns = {name: columns[name] for name in Slices.columns() if name in columns}
@@ -87,6 +91,87 @@ def recorded(
     return Recorded(captured, columns["window_start_ns"], columns["window_end_ns"], losses)
 
 
+def _args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[Strings, Args]:
+    """Return the args of all slices, and the strings with those that the args need.
+
+    The detail of a user's range is any text, or the fragment with its event type; that of
+    everything else is the inside of a JSON object, whose integers become columns.
+    """
+    texts = list(strings)
+    is_range = category == strings.ids_of({_RANGE_CATEGORY}).get(_RANGE_CATEGORY, 0)
+    id_of_text: dict[str, int] = {}
+    rest = np.zeros(len(detail), np.uint32)
+    integers: dict[str, IntColumn] = {}
+
+    def interned(fragment: str) -> int:
+        if not fragment:
+            return 0
+        if fragment not in id_of_text:
+            id_of_text[fragment] = len(texts)
+            texts.append(fragment)
+        return id_of_text[fragment]
+
+    ranges = np.where(is_range, detail, 0)
+    fragment_id = np.zeros(len(texts), np.uint32)
+    for text_id in _distinct(ranges):
+        text = texts[text_id]
+        fragment_id[text_id] = interned(text if text in _TYPES else f'"args": {_dumps(text)}')
+    rest[is_range] = fragment_id[ranges[is_range]]
+
+    others = np.where(is_range, 0, detail)
+    pairs = {int(i): pairs_of(texts[i]) for i in _distinct(others)}
+    if pairs:
+        fragment_id = np.zeros(len(fragment_id), np.uint32)
+        for text_id, values in pairs.items():
+            fragment_id[text_id] = interned(_without_integers(values))
+        rest[~is_range] = fragment_id[others[~is_range]]
+        integers = _integer_columns(pairs, others, len(fragment_id))
+    return Strings.of(texts), Args(integers, rest)
+
+
+def _distinct(ids: UInt32) -> list[int]:
+    return [int(i) for i in np.unique(ids) if i]
+
+
+def _dumps(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # Half a character, from an escape, has no UTF-8 form: it stays an escape.
+    return text if text.isascii() or _is_valid(text) else json.dumps(value)
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _without_integers(pairs: dict[str, Any]) -> str:
+    others = {key: value for key, value in pairs.items() if not _is_integer(value)}
+    return _dumps(others)[1:-1]
+
+
+def _integer_columns(
+    pairs: dict[int, dict[str, Any]], detail: UInt32, texts: int
+) -> dict[str, IntColumn]:
+    columns: dict[str, IntColumn] = {}
+    keys = {key for values in pairs.values() for key, value in values.items() if _is_integer(value)}
+    for key in sorted(keys):
+        value_of = np.zeros(texts, np.int64)
+        has_key: Bool = np.zeros(texts, np.bool_)
+        for text_id, values in pairs.items():
+            if key in values and _is_integer(values[key]):
+                value_of[text_id], has_key[text_id] = values[key], True
+        rows = np.flatnonzero(has_key[detail])
+        columns[key] = IntColumn(rows.astype(np.uint32), value_of[detail[rows]])
+    return columns
+
+
 def _with_inputs(
     strings: Strings, args: Args, columns: Mapping[str, Any], names: Sequence[str]
 ) -> tuple[Strings, Args]:
@@ -100,6 +185,21 @@ def _with_inputs(
         inputs[rows] = numbers
     spelled = spelled_inputs(inputs, columns["input_texts"], names, are_sampled=are_sampled)
     return with_inputs(strings, args, inputs, spelled)
+
+
+def _with_stacks(
+    strings: Strings,
+    numbers: UInt32,
+    stack_table: Callable[[UInt32], Any],
+) -> tuple[Strings, Stacks, UInt32]:
+    """Return the strings with those of the frames, the table, and each slice's row in it.
+
+    ``numbers`` are the recorder's: they are valid until ``_native.clear_stacks()``.
+    """
+    rows, parent, frame, texts = stack_table(numbers)
+    # Row 0 is the empty stack, and string 0 is the empty text; the rest is put behind ours.
+    frame[1:] += np.uint32(len(strings) - 1)
+    return Strings.of([*strings, *texts[1:]]), Stacks(parent, frame), rows
 
 
 def with_devices(

@@ -1,4 +1,4 @@
-"""Which lines hold memory: a sample of the blocks that are in use, each with its Python stack.
+"""A sample of the memory blocks in use, each with the Python stack that allocated it.
 
 The blocks are drawn where they are allocated, by a bridge to a framework's allocator; see
 ``native/python/heap_samples.cpp``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # steps are short, and it is ten times as fast
+import _signal  # type: ignore[import-not-found]  # ten times as fast as signal, and steps are short
 import os
 import sys
 from _thread import get_native_id
@@ -41,7 +41,7 @@ class HeldSignals:
         """Restore the handlers, and call that of a signal that was deferred."""
         handlers, self._handlers = self._handlers, {}
         for number, handler in handlers.items():
-            if _signal.getsignal(number) == self._note:  # else the program replaced it meanwhile
+            if _signal.getsignal(number) == self._note:  # otherwise the program has replaced it
                 _signal.signal(number, handler)
         pending, self._pending = self._pending, {}
         for number, frame in pending.items():

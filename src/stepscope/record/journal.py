@@ -1,7 +1,7 @@
-"""What a source keeps itself, noted in the stream of its process: the answer has it after any end.
+"""Entries that a source writes to the stream of its process, so that they survive any end.
 
-A source that records inside a program of `stepscope run` is never asked to ``collect``: it notes
-each entry when it knows it, at the latest when it stops, and ``Source.recover`` reads them.
+Inside a program of `stepscope run`, ``collect`` is never called: a source notes each entry as soon
+as it has it, at the latest when it stops, and ``Source.recover`` reads the entries.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
 
 HANDED_OVER = "; the collector hands them over only when the program ends in order"
-"""What a source says of a collector until it has its events: a kill loses them."""
+"""Added to the description of a source whose collector still has the events: a kill loses them."""
 
-_LARGEST = 1 << 62  # a time and a duration of this size still add up
-_PIECE_BYTES = 3 * 255 << 10  # as text it takes a little less than 1 MiB, as the stream has room
+_LARGEST = 1 << 62  # a time plus a duration of this size does not overflow
+_PIECE_BYTES = 3 * 255 << 10  # base64 of it fits into a note of the stream, 1 MiB
 
 
 class Journal:

@@ -1,4 +1,4 @@
-"""Calls of a model's modules: those made outside of any other, and those within, by their names.
+"""Calls of a model's modules: of the models themselves, and of their parts by qualified name.
 
 They are recorded where the interpreter dispatches a call, behind the class's ``__call__``: that
 stays what it is, for programs and for the compilers that look at it.
@@ -7,20 +7,128 @@ stays what it is, for programs and for the compilers that look at it.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, ClassVar
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stepscope import _native
-from stepscope.record.module_names import Models
+from stepscope._native import begin_slice, end_slice
 from stepscope.record.options import MODEL_CALLS, MODULES
 from stepscope.record.patching import Patches, PatchesWhenImported, family
+from stepscope.record.phase_ranges import RANGE_KIND
 from stepscope.record.source import Burden, Source
+from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import OWN_PARAMETERS, PARAMETERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from stepscope.record.module_names import Anatomy
-
+    Entry = tuple[weakref.ref[Any], str, str]
     Find = Callable[[], tuple[type, Callable[[], bool]] | None]
+
+
+_MODELS_AT_FIRST = 16
+
+
+class Anatomy(Protocol):
+    """How a framework's models are looked at."""
+
+    def named_modules(self, model: Any) -> Iterable[tuple[str, Any]]:
+        """Return the model, by an empty name, and all in it, each once, by its first name."""
+
+    def parameter_sizes(self, module: Any, *, of_all_below: bool) -> Iterable[int | None]:
+        """Return how many numbers each parameter holds; None for one that is not known yet."""
+
+
+class Names(dict[int, "Entry"]):
+    """The modules of one model by their id: who it was, its name, and a JSON fragment about it.
+
+    An id may come to mean another object; the weak reference tells.
+    """
+
+    def __init__(self, root: Any, anatomy: Anatomy) -> None:
+        self._anatomy = anatomy
+        self._root = weakref.ref(root)
+        self.looked_again = False  # in the call of the model that is in progress
+        self.is_settled = True  # no module waits for its first input to know its parameters
+        self._describe(root, "")
+
+    def learn(self, module: Any) -> Entry:
+        """Describe a module that is called within the model and was not part of it before.
+
+        It may have been added since. Else it is known to nobody but the caller, as when it is made
+        for one call; then it goes by its class. The model is searched once a call at most: the
+        caller may make thousands.
+        """
+        root = self._root()
+        if root is not None and not self.looked_again:
+            self.looked_again = True
+            if self._has(root, module):
+                self._describe(root, "")
+        entry = self.get(id(module))
+        if entry is None or entry[0]() is not module:
+            self._describe(module, f"{type(module).__name__}.")
+        return self[id(module)]
+
+    def _describe(self, model: Any, prefix: str) -> None:
+        self._add(model, type(model).__name__, {})  # stands if all else fails
+        handle = begin_slice(RANGE_KIND, "stepscope: name the modules", "")  # not torch.profiler's
+        try:
+            for name, module in self._anatomy.named_modules(model):
+                counts = self._parameters(module)
+                self._add(module, prefix + name if name else type(module).__name__, counts)
+        except Exception:  # a model may do as it likes; its call must go on
+            return
+        finally:
+            end_slice(handle)
+
+    def _add(self, module: Any, name: str, counts: dict[str, int]) -> None:
+        fragment = fragment_of({"Class": type(module).__name__, **counts})
+        self[id(module)] = (weakref.ref(module), name, fragment)
+
+    def _has(self, model: Any, module: Any) -> bool:
+        return any(other is module for _, other in self._anatomy.named_modules(model))
+
+    def _parameters(self, module: Any) -> dict[str, int]:
+        return {
+            PARAMETERS: self._count(module, of_all_below=True),
+            OWN_PARAMETERS: self._count(module, of_all_below=False),
+        }
+
+    def _count(self, module: Any, *, of_all_below: bool) -> int:
+        sizes = list(self._anatomy.parameter_sizes(module, of_all_below=of_all_below))
+        self.is_settled &= None not in sizes
+        return sum(filter(None, sizes))
+
+
+class Models:
+    """The names of every model that is called while something records."""
+
+    def __init__(self, anatomy: Anatomy) -> None:
+        self._anatomy = anatomy
+        self._names: dict[int, tuple[weakref.ref[Any], Names]] = {}
+        self._most = _MODELS_AT_FIRST  # to be known before those that are gone are looked for
+
+    def forget(self) -> None:
+        """Drop all names, so that they are looked up again."""
+        self._names.clear()
+
+    def names_of(self, root: Any) -> Names:
+        """Return the names within a model that is about to be called."""
+        entry = self._names.get(id(root))
+        if entry is not None and entry[0]() is root and entry[1].is_settled:
+            entry[1].looked_again = False
+            return entry[1]
+        if len(self._names) >= self._most:
+            self._forget_the_dead()
+        names = Names(root, self._anatomy)
+        self._names[id(root)] = (weakref.ref(root), names)
+        return names
+
+    def _forget_the_dead(self) -> None:
+        # Not in a callback of the reference: Python drops what is raised there, a Ctrl-C included.
+        living = {key: entry for key, entry in self._names.items() if entry[0]() is not None}
+        self._names = living
+        self._most = max(2 * len(living), _MODELS_AT_FIRST)
 
 
 class ModuleCalls:
@@ -92,48 +200,46 @@ class ModuleCalls:
             _native.name_calls(base_and_mode[0], self.models.names_of)
 
 
-class ModelCalls(Source):
-    """A source of model calls: at once, or as soon as the program imports the framework."""
+class _PatchedCalls(Source):
+    """Records calls at once, or as soon as the program imports the framework."""
 
-    when = MODEL_CALLS
     module: ClassVar[str]  # to wait for
     calls: ClassVar[ModuleCalls]
 
     def __init__(self) -> None:
-        wanted = (self.calls.watched, self.calls.recorded)
-        self._patches = [PatchesWhenImported(self.module, each) for each in wanted]
+        self._patches = [PatchesWhenImported(self.module, patches) for patches in self._wanted()]
+
+    def _wanted(self) -> list[Patches]:
+        return [self.calls.watched, self.calls.recorded]
 
     def start(self) -> None:
-        """Record calls from now on, or from the framework's import on."""
-        for each in self._patches:
-            each.start()
+        for patches in self._patches:
+            patches.start()
 
     def stop(self) -> None:
-        for each in reversed(self._patches):
-            each.stop()
+        for patches in reversed(self._patches):
+            patches.stop()
 
 
-class AllModuleCalls(Source):
+class ModelCalls(_PatchedCalls):
+    """A source of model calls."""
+
+    when = MODEL_CALLS
+
+
+class AllModuleCalls(_PatchedCalls):
     """A source of all module calls, by their names within the model."""
 
     burden = Burden.MODULES
     when = MODULES
-    module: ClassVar[str]
-    calls: ClassVar[ModuleCalls]
     of_what: ClassVar[str]
 
-    def __init__(self) -> None:
-        wanted = (self.calls.watched, self.calls.recorded, self.calls.named)
-        self._patches = [PatchesWhenImported(self.module, each) for each in wanted]
+    def _wanted(self) -> list[Patches]:
+        return [*super()._wanted(), self.calls.named]
 
     def start(self) -> None:
         self.calls.models.forget()  # they may have changed since the last recording
-        for each in self._patches:
-            each.start()
-
-    def stop(self) -> None:
-        for each in reversed(self._patches):
-            each.stop()
+        super().start()
 
     def describe(self) -> str:
         is_imported = self.module in sys.modules

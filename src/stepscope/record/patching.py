@@ -43,7 +43,9 @@ class Patches:
         self._lock = RLock()
         self._users = 0
         self._undo: list[Callable[[], None]] = []
-        self._left: dict[tuple[int, str], _Replaced] = {}  # ours that other wrappers still call
+        self._left: dict[
+            tuple[int, str], _Replaced
+        ] = {}  # replacements that other wrappers still call
         _all[:] = [other for other in _all if other() is not None]
         _all.append(ref(self))
 
@@ -123,7 +125,7 @@ class Patches:
 
     def forget_in_fork(self) -> None:
         """Undo all in a forked child: nothing records there."""
-        self._lock = RLock()  # a thread that is not in the child may hold the old one
+        self._lock = RLock()  # a thread of the parent may hold the old one
         self._users = 0
         self._undo_all()
 

@@ -42,12 +42,12 @@ class Recorder:
         self._cycles: list[Cycle] = []
         self._window: Window | None = None
         self._on: list[Source] = []  # the sources that are started
-        self._parts: list[Captured] = []  # what sources kept of their own before a pause
+        self._parts: list[Captured] = []  # events that sources kept themselves until a pause
         self._paused_ns: int | None = None
         self._pauses_ns: list[tuple[int, int]] = []
         self._looking = threading.Lock()
         self._pid = os.getpid()
-        self.spent_ns = {"prepare": 0, "start": 0, "stop": 0}  # by this recorder itself, last time
+        self.spent_ns = {"prepare": 0, "start": 0, "stop": 0}  # in the last call of each method
 
     @property
     def is_ring(self) -> bool:
@@ -196,7 +196,7 @@ class Recorder:
             self._on.append(source)
 
     def _stop_sources(self) -> None:
-        with ExitStack() as stops:  # one that fails does not keep the others running
+        with ExitStack() as stops:  # also if one of them fails
             while self._on:
                 stops.callback(self._on.pop(0).stop)
 
@@ -221,9 +221,11 @@ class Recorder:
         pauses_ns: Sequence[tuple[int, int]],
         cost_ns: float,
     ) -> Trace:
-        from stepscope.record.describe import describe_process
+        from stepscope.record.inside.facts import raw_facts
         from stepscope.trace.build import build, since, started_outside
         from stepscope.trace.join import merge_parts
+        from stepscope.trace.process_facts import facts_of
+        from stepscope.trace.schema import PRODUCER, TraceInfo
 
         recorded = events.recorded()
         collected = [part for make in later if (part := make()) is not None]
@@ -236,16 +238,19 @@ class Recorder:
         captured = merge_parts([recorded.captured, *parts, *collected])
         for source in self._sources:
             captured = source.refine(captured)
-        info = describe_process(
+        job = dict(chain.from_iterable(source.job().items() for source in self._sources))
+        threads = dict(chain.from_iterable(s.parallelism().items() for s in self._sources))
+        facts = facts_of(raw_facts(), job)
+        info = TraceInfo(
+            **{**facts, "parallelism": {**facts["parallelism"], **threads}},
+            producer=PRODUCER,
             start_ns=recorded.start_ns,
             end_ns=recorded.end_ns,
-            losses=self._losses(recorded.losses, fallen_off),
             sources={source.name: says for source in self._sources if (says := source.describe())},
+            losses=self._losses(recorded.losses, fallen_off),
             overhead_ns=cost_ns,
             devices=[device for source in self._sources for device in source.devices],
-            parallelism=dict(chain.from_iterable(s.parallelism().items() for s in self._sources)),
             code_folders=[folder for source in self._sources for folder in source.code_folders],
-            job=dict(chain.from_iterable(source.job().items() for source in self._sources)),
         )
         return build(started_outside(captured, pauses_ns), info)
 

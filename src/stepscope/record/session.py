@@ -111,7 +111,7 @@ class Session:
             return
         before, after = self.action, self._action_at(self.step_num + 1)
         if self.running and after is before and after is not RECORD_AND_SAVE:
-            # Most steps are like the one before: there is nothing to leave half done.
+            # Most steps do not change what is recorded: nothing could be left half done.
             self.step_num += 1
             if self.step_range is not None:
                 self.step_range.__exit__(None, None, None)
@@ -300,7 +300,7 @@ _TRANSITIONS: _Transitions = {
     (RECORD_AND_SAVE, None): (_save, _deliver),
 }
 
-# The same where a cycle that was cut short is delivered, and a warm-up leaves the last trace alone.
+# Here a cycle that was cut short is delivered, and a warm-up does not replace the last trace.
 _DELIVERING_TRANSITIONS: _Transitions = {
     **_TRANSITIONS,
     (WARMUP, None): (_warn_unrecorded,),

@@ -55,9 +55,9 @@ class Window:
 
 
 class HeldEvents:
-    """The events of a window, as they were recorded. The numbers of their stacks stay valid.
+    """The events of a window in the core's format; their stack numbers stay valid until read.
 
-    Stacks that only one knows that was dropped are forgotten when the next one is.
+    The stacks of events that are dropped unread are freed by the next ``clear_stacks``.
     """
 
     def __init__(self, native: _native.HeldWindow, names: dict[int, str]) -> None:

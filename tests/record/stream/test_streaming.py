@@ -15,7 +15,7 @@ from command_line import python
 from recording import run_python
 from stepscope.cli import main
 from stepscope.cli.ranks.folder import ranks_in
-from stepscope.cli.ranks.left import is_job
+from stepscope.cli.ranks.launch import is_job
 from stepscope.errors import TraceReadWarning
 from stepscope.formats import read_trace
 from stepscope.record.stream.leftovers import leftovers

@@ -15,9 +15,10 @@ from stepscope.cli.ranks.folder import (
     run_folder,
 )
 from stepscope.notices import notify
+from stepscope.record.stream.places import is_unsealed, only_sealer, read_folders, remove_unsealed
 from stepscope.trace import launcher
 from stepscope.trace.launcher import Place
-from stepscope.trace.placing import TRACE_SUFFIX
+from stepscope.trace.placing import TRACE_SUFFIX, move_instead, staging_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -116,10 +117,40 @@ class Job:
         """Move the folder to where the user wants it, in the place of what was there."""
         wanted = self.shown.absolute()
         if self.folder != wanted:
-            from stepscope.trace.placing import move_instead, staging_folder
-
             with staging_folder(wanted.parent) as folder:
                 written = folder / "job"
                 self.folder.rename(written)
                 move_instead(written, wanted)
             self.folder = wanted
+
+
+def is_job(path: str) -> bool:
+    """Tell whether a path is a folder that holds the traces of ranks, and is no trace itself."""
+    place = Path(path)
+    if is_unsealed(place):
+        return _sealed_as_job(place) or bool(ranks_in(place))
+    from stepscope.trace.store import is_stored_trace  # not needed to start a run
+
+    return place.is_dir() and not is_stored_trace(place) and not (place / "meta.json").exists()
+
+
+def _sealed_as_job(place: Path) -> bool:
+    """Save the ranks that a run has left, if there are any, in the folder of its stream."""
+    with only_sealer(place) as is_left:
+        if not is_left:
+            return False
+        try:
+            folders = read_folders(place)
+        except ValueError:
+            return False
+        if not folders.is_ours or folders.owner.is_alive():
+            return False
+        from stepscope.record.stream.family import Family  # it imports NumPy
+
+        family = Family(folders)
+        if not family.ranks:
+            return False
+        Job(None, place, place.absolute(), TRACE_SUFFIX, place.stem).save(family)
+        folders.forget_memory()
+        remove_unsealed(place)
+        return True

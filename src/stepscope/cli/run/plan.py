@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from stepscope.record.options import RecordOptions
 
 START_FOLDER = str(Path(__file__).parents[2] / "record" / "inside" / "start")
-# A script would be compiled at every start; this takes what Python has compiled before.
+# Python would compile a script at every start; a module is compiled once.
 _RUN_COMPILED = (
     "import sys, _frozen_importlib_external as e; module = type(sys)('supervise'); "
     "e.SourceFileLoader('supervise', sys.argv[1]).exec_module(module); module.main(sys.argv[2:])"
 )
 SUPERVISOR = ("-c", _RUN_COMPILED, str(Path(__file__).with_name("supervise.py")))
-"""The words with which Python runs the supervisor; its own follow."""
+"""Python's arguments that run the supervisor; the supervisor's own arguments come after them."""
 
 _MOST_OF_A_NAME = 10_000
 _COMPANION_WAITS_S = 0.2
@@ -112,7 +112,7 @@ class RunFolders:
             notify(f"{output} cannot be written ({reason}): the trace will be saved somewhere else")
             folder, claimed = new_private_folder("run-"), wanted
         memory = new_memory_folder()
-        # It goes on as another program: where its stack begins is not known yet.
+        # This process becomes the supervisor by exec, which moves its stack.
         owner = replace(ProcessId.own(), image=0)
         folders = StreamFolders(str(folder), str(memory or ""), owner, about(claimed))
         folders.write()
@@ -132,7 +132,7 @@ class RunFolders:
     def environment(self) -> list[str]:
         """Return what is added to the environment of the program, as NAME=value."""
         theirs = os.environ.get("PYTHONPATH")
-        # An empty part would be the current folder. So twice ours says that theirs is empty.
+        # An empty part would mean the current folder, so our folder twice stands for an empty one.
         path = START_FOLDER if theirs is None else f"{START_FOLDER}:{theirs or START_FOLDER}"
         return [f"{VARIABLE}={self.folders.shared}", f"PYTHONPATH={path}"]
 
@@ -141,9 +141,9 @@ class RunFolders:
         return self._command_of("stepscope.cli.run.answer")
 
     def companion_command(self) -> list[str]:
-        """Return the command that follows the recording until SIGTERM comes; none where none need.
+        """Return the command that follows the recording until SIGTERM; empty if nothing needs it.
 
-        Of a program that ends at once, nobody asks anything.
+        It starts after a moment: nobody asks about a program that ends at once.
         """
         about = self.folders.about
         if not about["is_followed"]:
@@ -154,7 +154,7 @@ class RunFolders:
         return self._command_of("stepscope.live.companion", wait)
 
     def _command_of(self, module: str, first: str = "") -> list[str]:
-        # Isolated, and Python's own modules first: one of the program must not stand in for them.
+        # No module of the program may shadow one of Python's: isolated, and Python's folders first.
         code = (
             "import os, sys; os.environ.pop('STEPSCOPE', None); path = sys.argv.pop(1).split(':')\n"
         )

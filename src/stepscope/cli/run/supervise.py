@@ -38,9 +38,9 @@ _IGNORED_BY_PYTHON = {_signal.SIGPIPE, _signal.SIGXFSZ}
 _IMPATIENT = {_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT}
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
-_PATIENCE_S, _LOOKS = 0.001, 10  # between looks at the sentinel, which may be slower than we are
-# How old a report may be, if this process is the slower one, on a busy machine; in one group, both
-# get what the group is sent.
+_PATIENCE_S, _LOOKS = 0.001, 10  # between reads of the sentinel's reports, which may come late
+# The maximum age of a report, if this process got its signal late on a busy machine; in one group,
+# both processes get each signal of the group.
 _LATE_NS, _LATE_IN_ONE_GROUP_NS = 100_000_000, 2_000_000_000
 
 

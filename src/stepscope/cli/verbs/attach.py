@@ -40,7 +40,7 @@ class Attach:
 
     def add_arguments(self, parser: Parser) -> None:
         parser.add_argument("pid", metavar="PID", type=int, help="the process")
-        from stepscope.cli.always_on import last
+        from stepscope.cli.options import last
 
         parser.add_argument(
             "--last",

@@ -62,7 +62,7 @@ class MakeReport:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         from stepscope.cli.files import check_output, read, write_report
-        from stepscope.cli.ranks.left import is_job
+        from stepscope.cli.ranks.launch import is_job
         from stepscope.cli.terminal import size_on_disk
         from stepscope.units import size_text
 

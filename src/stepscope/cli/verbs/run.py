@@ -11,13 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.always_on import add_always_on_options, triggers_of
 from stepscope.cli.options import (
+    add_always_on_options,
     add_source_options,
     add_table_options,
     check_sort_by,
     memory_size,
     record_options,
+    triggers_of,
 )
 from stepscope.cli.signals import held_signals, let_ctrl_c_kill
 from stepscope.record.limits import RECORD_BYTES
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _ROWS = 10
 _DEFAULT_BYTES = 2 << 30
 _IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
-# Of the options of a run, those that say what is made of its recording.
+# The options that the answer needs after the program has ended.
 _FOR_THE_ANSWER = ("force", "quiet", "no_summary", "report", "sort_by", "row_limit", "no_source")
 
 
@@ -130,7 +131,7 @@ class Run:
         command = Command.of(args.program)
         check_sort_by(args.sort_by)
         check_options(record_options(args))
-        # From here on signals wait for the supervisor: it seals what was made.
+        # Signals stay pending until the supervisor runs, which saves the recording after one.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             words = supervised(begun(args, command), command.words, blocked)
@@ -142,7 +143,7 @@ class Run:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-@held_signals()  # nothing that was made is left where nobody seals it
+@held_signals()  # a signal must not leave folders behind that nobody seals
 def begun(args: argparse.Namespace, command: Command) -> RunFolders:
     """Make the folders of a run, and write down how its processes are to record."""
     from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
@@ -182,7 +183,7 @@ def begun(args: argparse.Namespace, command: Command) -> RunFolders:
 def supervised(run: RunFolders, command: Sequence[str], blocked: Collection[int]) -> list[str]:
     """Return the command that runs another with its companion, and the answer afterwards.
 
-    The other has those signals ``blocked``, and those ignored that are ignored now.
+    It starts with the signals ``blocked``, and ignores those that are ignored now.
     """
     from stepscope.cli.run.plan import SUPERVISOR
 

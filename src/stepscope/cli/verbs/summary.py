@@ -100,7 +100,7 @@ class Summary:
     def run(self, args: argparse.Namespace) -> ExitCode:
         _check_options(args)
         if Path(args.trace).is_dir():
-            from stepscope.cli.ranks.left import is_job
+            from stepscope.cli.ranks.launch import is_job
 
             if is_job(args.trace):
                 from stepscope.cli.job_answer import summarize_job

@@ -1,9 +1,9 @@
 """Switches recording on in a program that `stepscope run` has started, before its first line.
 
-The program has imported nothing yet, and must not notice that somebody has. So this file imports
-built-in modules alone, and loads what else it needs by its path: a package of ours would bring
-modules that the program lacks, and its own module of that name would no longer be found. What needs
-more than that, the sources of a framework, begins when the program has imported the framework.
+The program has imported nothing yet, and must find ``sys.modules`` as it would be without us. So
+this file imports only built-in modules, and loads other files by path: importing our package would
+load modules that could shadow the program's. The sources of a framework need more; they start once
+the program has imported the framework.
 """
 
 import os
@@ -30,14 +30,12 @@ _MOST_IMAGES = 1000  # that one process runs, one after the other
 
 _DRIVERS = ("/dev/nvidiactl", "/dev/dxg")  # Linux, and Linux on Windows
 
-_agent: "Agent | None" = None
-
 
 def begin() -> None:
     """Record this process from now on, if it belongs to a run; never raises."""
     folder = os.environ.get(VARIABLE)
     _hide_start_folder()
-    if not folder or _agent is not None or _is_own_command():
+    if not folder or Agent.of_process is not None or _is_own_command():
         return
     try:
         plan = read_plan(folder)
@@ -46,7 +44,7 @@ def begin() -> None:
                 f"it runs Python {sys.version.split()[0]}, and Stepscope is installed for another; "
                 "install it there, and run that one's stepscope"
             )
-        _set_agent(Agent(folder, plan, _native()))
+        Agent.of_process = Agent(folder, plan, _native())
     except FileNotFoundError:
         return  # the run is over, or its folder is not seen from here
     except Exception as error:
@@ -63,6 +61,8 @@ def read_plan(folder: str) -> "dict[str, str]":
 class Agent:
     """Records this process; a forked child begins anew, as a process of its own."""
 
+    of_process: "Agent | None" = None
+
     def __init__(self, folder: str, plan: "dict[str, str]", native: "Any") -> None:
         self._folder = folder
         self._plan = plan
@@ -75,7 +75,7 @@ class Agent:
         self._failures: list[str] = []
         self._gc = _builtin("gc")
         self._watch_imports()
-        # What listens makes each of Python's audit events, sys._getframe() for one, 150 ns slower.
+        # An audit hook makes each audit event, such as sys._getframe(), 150 ns slower.
         if plan.get("devices") == "1" and any(map(os.path.exists, _DRIVERS)):
             native.listen_to_libraries(native.shielded(self._library_opens))
         self._begin()
@@ -230,7 +230,9 @@ class Agent:
         self._triggers = dict(_loaded("record/inside/triggers.py").TRIGGERS)
         if self._plan.get("failures") == "1":
             self._triggers["threading"] = ()
-        self._triggers["stepscope"] = None  # another release of ours would not fit what is loaded
+        self._triggers["stepscope"] = (
+            None  # another release of Stepscope would not match the loaded extension
+        )
         finder = self._native.import_finder(self._triggers, self._spec_of)
         self._asking: set[int] = set()  # threads in which the finder asks all others
         namespace: Any = type(sys.implementation)
@@ -240,7 +242,7 @@ class Agent:
     def _spec_of(self, name: str, path: "Any", target: "Any") -> "Any":
         """Return the spec of a framework, with a loader that calls us when it is imported.
 
-        Programs also look for a module without importing it: the next one that asks is told again.
+        Programs also look for a module without importing it, so this may be called again.
         """
         if name == "stepscope":
             return _spec_of_package()
@@ -275,7 +277,7 @@ class Agent:
             self._frameworks.begin(name, self._plan)
             self._note(SOURCES, self._frameworks.describe())
             self._hooks += 1
-            # What has just been imported undoes its own in a forked child before this begins again.
+            # The framework resets its own state in a forked child before this hook runs.
             hook = _InChild(self, self._hooks).begin
             os.register_at_fork(after_in_child=self._native.shielded(hook))
         except Exception as error:
@@ -304,7 +306,7 @@ class Agent:
         self._note(
             END, {**self._totals(), "error": _last_error(), "found_program": _found_program()}
         )
-        self._modules = 0  # what is told of the process is told once more
+        self._modules = 0  # note the facts once more
         self._tell()
         native.stop_stream()
 
@@ -460,11 +462,6 @@ class _InChild:
         self._agent.frameworks_in_child(self._number)
 
 
-def _set_agent(agent: Agent) -> None:
-    global _agent  # noqa: PLW0603 - a process has one
-    _agent = agent
-
-
 def _native() -> "Any":
     """Load the extension by its path."""
     had_atexit = "atexit" in sys.modules
@@ -517,7 +514,8 @@ def _frameworks_of_package(agent: Agent) -> "Any":
     """Import the module that records frameworks; its notices are kept for the answer."""
     from stepscope.record.inside import frameworks
 
-    sys.modules["stepscope.notices"].listener = agent.notify  # type: ignore[attr-defined]
+    notices: Any = sys.modules["stepscope.notices"]
+    notices.listener = agent.notify
     return frameworks
 
 

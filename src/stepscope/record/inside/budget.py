@@ -6,9 +6,11 @@ It is read before the program's first line, so it imports nothing.
 CALLS, MODULES = "Python calls and stacks", "calls of modules"
 SAMPLES, OPERATORS = "samples of what threads do", "operators"
 BURDENS = (CALLS, MODULES, SAMPLES, OPERATORS)
-"""What costs most, the dearest first. Ranges and steps cost next to nothing, and stay."""
+"""The most expensive parts of a recording first. Ranges and steps are cheap, and stay on."""
 
-_EVENT_NS = 250.0  # where it could not be measured: what an operator costs, see the README
+_EVENT_NS = (
+    250.0  # the cost of an operator, for machines where it could not be measured; see the README
+)
 _SHORTEST_LOOK_NS = 1_000_000_000
 
 TYPE_CHECKING = False

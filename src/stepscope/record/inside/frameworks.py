@@ -1,7 +1,7 @@
 """Records the frameworks that the program has imported, in its own process.
 
-The agent in ``boot`` calls this; the stream, the window and what is recorded of any Python program
-are its. Here and in what is imported from here stands nothing that reads recordings.
+The agent in ``boot`` calls this, and records by itself what any Python program does. Nothing that
+reads recordings may be imported from here.
 """
 
 from __future__ import annotations

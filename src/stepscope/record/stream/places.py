@@ -1,4 +1,4 @@
-"""Where a stream lies: a folder of a tmpfs, whose files need no saving, and one on disk.
+"""The folders of a stream: one in a tmpfs, which outlives the process, and one on disk.
 
 What a file says is data: no path in it is opened, written or removed. The folder in memory lies
 below a folder of this user alone, and names the folder on disk by its number in the file system and

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _OF_FILES = ("cwd", "main_file", "path")  # of the facts that a process notes
 
-# Where memory does not outlive the process, it is written some times a second.
+# Without a tmpfs, memory is written to disk several times a second.
 _MOST_UNSAVED = "up to one second before its end may be missing"
 
 
@@ -85,7 +85,7 @@ def captured_of(remains: LeftBehind) -> ProcessCapture:
     start_ns = min((window.start_ns for window in windows), default=0)
     end_ns = max([window.end_ns for window in windows] + [remains.facts["last_ns"]])
     lost = remains.facts["bad_records"] + sum(source.lost_by(remains) for source in classes)
-    if is_ring:  # what falls off elsewhere does so in larger parts
+    if is_ring:  # the parts may reach back further than the ring
         recent = [since(part, start_ns) for part in parts]
         lost += sum(len(part.slices) for part in parts) - sum(len(part.slices) for part in recent)
         parts = recent

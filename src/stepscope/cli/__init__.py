@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from stepscope.cli.command import (
     BAD_INPUT,
@@ -12,6 +12,7 @@ from stepscope.cli.command import (
     NOT_FOUND,
     Command,
     CommandNotFoundError,
+    ExitCode,
     Parser,
     ShowVersion,
     add_verbs,
@@ -22,11 +23,6 @@ from stepscope.cli.terminal import discard_stdout
 from stepscope.cli.verbs import own_verb, own_verbs
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.cli.command import ExitCode
 
 __all__ = ["COMMANDS", "Command", "Parser", "commands_for", "main"]
 

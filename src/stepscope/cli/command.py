@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Protocol
 
 from stepscope.errors import StepscopeError
 from stepscope.registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 BAD_INPUT, NOT_FOUND = 2, 127  # exit codes, the second one that of shells
 ExitCode = Any  # what sys.exit takes: a program that is run may end with any object

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from stepscope.analysis.device.roofline import (
     roofline,
 )
 from stepscope.analysis.device.steps import device_steps
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
 from stepscope.text import device as text
@@ -35,9 +36,6 @@ from stepscope.text.power import power_text
 from stepscope.units import count_text, duration_text, scaled_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.table import Columns
     from stepscope.trace.model import Int64, Trace
 

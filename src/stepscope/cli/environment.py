@@ -6,6 +6,7 @@ those of `stepscope run`, separated by commas: ``STEPSCOPE=run:last=60s,on-slow-
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import contextlib
 import os
@@ -15,16 +16,11 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stepscope import _native
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.record.stream.processes import is_running
-
-if TYPE_CHECKING:
-    import argparse
-
 
 NAME = "STEPSCOPE"
 _LOOK_S = 0.01

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from stepscope.trace.store import is_stored_trace
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.trace.model import Trace
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stepscope.cli.json_output import json_text
-from stepscope.cli.printing import print_title, show_command, show_facts, show_findings
+from stepscope.cli.printing import Fact, print_title, show_command, show_facts, show_findings
 from stepscope.cli.progress import Progress
 from stepscope.cli.streams import say
 from stepscope.errors import StepscopeError
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator
-
-    from stepscope.cli.printing import Fact
     from stepscope.job.answer import JobAnswer
     from stepscope.job.model import Job
     from stepscope.trace.model import Trace

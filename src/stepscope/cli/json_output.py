@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any
 
 # A number grows when a key is renamed, removed or gets another meaning; new keys do not change it.
 VERSIONS = dict.fromkeys(

@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 import signal
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.command import Parser
 from stepscope.errors import StepscopeError
-from stepscope.record.options import RecordOptions
+from stepscope.record.options import Option, RecordOptions
 from stepscope.record.source import known_options
 from stepscope.units import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stepscope.cli.command import Parser
     from stepscope.live.triggers import Triggers
     from stepscope.record.limits import Last
-    from stepscope.record.options import Option
 
 USUAL_ORDER = "self_cpu_time_total"
 

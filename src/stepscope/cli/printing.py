@@ -7,6 +7,7 @@ many an answer to find.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from stepscope.cli.streams import out, say
@@ -14,8 +15,6 @@ from stepscope.text.layout import printable
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rich.console import Console
 
     from stepscope.analysis.findings import Finding

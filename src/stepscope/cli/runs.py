@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.files import read
@@ -11,9 +13,6 @@ from stepscope.trace.store import is_stored_trace
 from stepscope.view.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from stepscope.trace.model import Trace
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from stepscope.trace.placing import (
 from stepscope.trace.store import is_stored_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from stepscope.trace.model import Trace
 
 _MOST_OF_A_NAME = 100_000  # runs of one script that end in the same second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
-from stepscope.cli.printing import show_findings
+from stepscope.cli.printing import Fact, show_findings
 from stepscope.cli.streams import say
 from stepscope.formats.asynchronous import async_rows
 from stepscope.record.limits import RECORD_BYTES
@@ -19,10 +20,7 @@ from stepscope.text.power import counter_lines, power_line
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stepscope.analysis.answer import Answer, DeviceFacts
-    from stepscope.cli.printing import Fact
     from stepscope.trace.model import Trace
 
 _NOT_IMPORTED = "was not imported"  # a framework that the program does not use

@@ -6,10 +6,8 @@ import contextlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NoReturn
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 

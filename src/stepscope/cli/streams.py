@@ -7,11 +7,9 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import TextIO
 
 _STDERR = 2
 _chosen: ContextVar[TextIO | None] = ContextVar("our output", default=None)

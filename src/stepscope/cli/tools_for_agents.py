@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +18,6 @@ from stepscope.query.views import VIEWS
 from stepscope.view.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from stepscope.analysis.compare.model import Diff, DiffTable, Quantity
     from stepscope.trace.model import Trace
 

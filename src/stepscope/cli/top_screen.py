@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,6 @@ from stepscope.text.layout import printable
 from stepscope.units import duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
 
     from stepscope.analysis.answer import Answer, Row

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope import _native
 from stepscope.formats.registry import suffix_of
@@ -34,14 +35,8 @@ from stepscope.notices import notify
 from stepscope.record.inside.boot import read_plan
 from stepscope.record.options import RecordOptions
 from stepscope.record.source import known_options
-from stepscope.record.stream.places import own_folders
+from stepscope.record.stream.places import StreamFolders, own_folders
 from stepscope.record.stream.relations import ancestors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Future
-
-    from stepscope.record.stream.places import StreamFolders
 
 _OWNER_LOOK_S = 1.0  # between looks whether the run goes on, which its supervisor tells as well
 _MAX_WRITERS = 4  # each needs memory for what it reads

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError
 from stepscope.live.captures import save
 from stepscope.record.stream.family import Family
-from stepscope.record.stream.places import is_unsealed, only_sealer, own_folders
+from stepscope.record.stream.places import StreamFolders, is_unsealed, only_sealer, own_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stepscope.record.stream.places import StreamFolders
     from stepscope.trace.model import Trace
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +23,6 @@ from stepscope.trace.launcher import Place
 from stepscope.trace.placing import TRACE_SUFFIX, move_instead, staging_folder
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
     from stepscope.record.stream.family import Family
 
 LAUNCHER = "launcher"

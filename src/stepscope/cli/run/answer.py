@@ -14,7 +14,6 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stepscope import _native
 from stepscope.cli.printing import print_title, show_command, show_facts
@@ -23,15 +22,13 @@ from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.notices import notify
 from stepscope.record.stream.notes import END, FACTS, NOTICES, SOURCES
 from stepscope.record.stream.places import (
+    StreamFolders,
     is_unsealed,
     only_sealer,
     own_folders,
     remove_unsealed,
 )
 from stepscope.units import duration_text
-
-if TYPE_CHECKING:
-    from stepscope.record.stream.places import StreamFolders
 
 # A sampler sees a shorter program a few times: no share of its time can be told.
 _TOO_SHORT_NS = 50_000_000

@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stepscope.cli.command import CommandNotFoundError
 from stepscope.errors import StepscopeError
 from stepscope.record.inside.boot import target_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _OF_PYTHON = (".py", ".pyw", ".pyc", ".pyz", ".pyzw")
 

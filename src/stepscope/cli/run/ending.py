@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stepscope.record.stream.processes import killed_for_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stepscope.record.stream.places import StreamFolders
 
 

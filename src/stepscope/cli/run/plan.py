@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.cli.options import record_options
 from stepscope.errors import StepscopeError
@@ -25,7 +27,7 @@ from stepscope.private_folders import new_private_folder
 from stepscope.record.inside.boot import VARIABLE
 from stepscope.record.inside.triggers import EXTENSIONS
 from stepscope.record.limits import Keep, MemoryLimit
-from stepscope.record.options import DEVICE, STACKS
+from stepscope.record.options import DEVICE, STACKS, RecordOptions
 from stepscope.record.source import known_options, places_of_extensions
 from stepscope.record.stream.places import (
     PLAN,
@@ -35,12 +37,6 @@ from stepscope.record.stream.places import (
 from stepscope.record.stream.processes import ProcessId
 from stepscope.record.window import range_overhead_ns
 from stepscope.trace.placing import TRACE_SUFFIX, numbered
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
-
-    from stepscope.record.options import RecordOptions
 
 START_FOLDER = str(Path(__file__).parents[2] / "record" / "inside" / "start")
 # Python would compile a script at every start; a module is compiled once.

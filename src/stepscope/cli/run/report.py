@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,6 @@ from stepscope.trace.placing import TRACE_SUFFIX
 from stepscope.units import count_text, size_text
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Mapping
-
     from stepscope.cli.ranks.launch import Job
     from stepscope.job.answer import JobAnswer
     from stepscope.record.stream.family import Family, Member

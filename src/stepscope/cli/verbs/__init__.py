@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stepscope.cli.command import Command
+from stepscope.cli.command import Command
 
 # In the order of `stepscope --help`.
 _PLACES = {

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from stepscope.cli.command import ExitCode, Parser
 
 _PATIENCE_S = 10.0
 _SCRIPT = """

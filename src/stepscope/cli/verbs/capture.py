@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
-
-if TYPE_CHECKING:
-    from stepscope.cli.command import ExitCode, Parser
 
 _WRITING_S = 600.0  # a large trace on a slow disk
 

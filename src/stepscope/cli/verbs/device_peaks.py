@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_text
 
 if TYPE_CHECKING:
-    import argparse
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.frameworks.torch.device_peaks import Measured
 
 

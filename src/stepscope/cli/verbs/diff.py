@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
-    import argparse
-
     from stepscope.analysis.compare.model import Diff
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
 _ROWS = 10

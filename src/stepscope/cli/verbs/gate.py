@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.gate.config import Config
     from stepscope.gate.model import Judgement
     from stepscope.gate.rules import Rules

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
-    import argparse
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.history.changes import History
     from stepscope.history.runs import Run
 

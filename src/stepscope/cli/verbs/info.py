@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_text
 from stepscope.trace.revision import revision_text
 from stepscope.units import EARLIEST_UNIX_NS, count_text, duration_text
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
 _LONGEST_VALUE = 60

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
-
-    from stepscope.cli.command import ExitCode, Parser
 
 
 class Mcp:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import sys
 from typing import TYPE_CHECKING
 
-from stepscope.cli.command import BAD_INPUT
+from stepscope.cli.command import BAD_INPUT, ExitCode, Parser
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
-    import argparse
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.migrate.rewrite import Migration
     from stepscope.migrate.source_file import SourceFile
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_line
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
-    import argparse
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.record.stream.leftovers import Leftover
 
 _RECORDING = {"": "nothing", "all": "everything", "ring": "the most recent part"}

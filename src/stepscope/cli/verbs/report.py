@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.options import rank_limit
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.trace.placing import TRACE_SUFFIX
-
-if TYPE_CHECKING:
-    import argparse
-
-    from stepscope.cli.command import ExitCode, Parser
 
 SUFFIX = ".html"
 _RANKS = 4

@@ -7,10 +7,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from stepscope.cli.command import Parser
 from stepscope.cli.options import (
     add_always_on_options,
     add_source_options,
@@ -26,10 +28,6 @@ from stepscope.record.source import check_options
 from stepscope.trace.placing import TRACE_SUFFIX, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from typing import NoReturn
-
-    from stepscope.cli.command import Parser
     from stepscope.cli.run.command import Command
     from stepscope.cli.run.plan import RunFolders
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Sequence
-
     import polars as pl
 
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
 _ROWS = 50

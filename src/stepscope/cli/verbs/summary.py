@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_text
 from stepscope.cli.options import add_table_options, check_sort_by, finding_limit
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    import argparse
-
     from stepscope.analysis.answer import Answer
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
 _ROWS = 30

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.cli.json_output import json_line
 
 if TYPE_CHECKING:
-    import argparse
-    from pathlib import Path
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.cli.top_screen import Looked
 
 _LOOK_S = 2.0

@@ -7,15 +7,14 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.cli.command import ExitCode, Parser
     from stepscope.view.library import Library
     from stepscope.view.server import ViewServer
 

@@ -78,7 +78,7 @@ def takes(name: str, value: Any, count: int, way_out: str) -> None:
         inspect.signature(value).bind(*range(count))
     except TypeError as error:
         raise TypeError(f"{name}={shown(value)}: {error}; give {way_out}") from None
-    except ValueError:  # of C: it does not tell
+    except ValueError:  # a C function without a signature
         pass
 
 

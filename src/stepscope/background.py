@@ -74,7 +74,7 @@ class Exports:
                 notify(f"{what} was not written: {type(error).__name__}: {error}")
                 with self._changed:
                     self._errors = [*self._errors[-8:], error]
-            job = _nothing  # the trace may go
+            job = _nothing  # frees the trace
             with self._changed:
                 self._jobs.popleft()
                 self._changed.notify_all()
@@ -82,7 +82,7 @@ class Exports:
     def _wait_at_exit_too(self) -> None:
         register: Any = getattr(threading, "_register_atexit", None)
         if register is None or self._awaited_at_exit:
-            return  # Python waits for the thread all the same, without a word
+            return  # Python waits for the thread anyway, without a notice
         self._awaited_at_exit = True
         try:
             register(self._wait_at_exit)

@@ -29,5 +29,12 @@ class TraceReadError(StepscopeError):
         return type(self), (self.path, self.reason, self.way_out)
 
 
+def reason_of(error: Exception) -> str:
+    """Return the text of an error for a notice; errors that are not ours also show their type."""
+    if isinstance(error, StepscopeError):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 class TraceReadWarning(UserWarning):
     """A trace was read, but only a part of the file."""

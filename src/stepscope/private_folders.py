@@ -39,13 +39,8 @@ def open_private_folder(path: Path, *, create: bool = False) -> int:
     Links in the path are followed before anything is checked, never after.
     """
     resolved = Path(os.path.realpath(path))
-    folder = os.open("/", _OPEN)
+    folder = _opened(resolved, create=create)
     try:
-        at = Path("/")
-        for name in resolved.parts[1:]:
-            _check_parent(folder, at)
-            folder = _entered(folder, name, create=create)
-            at /= name
         _check_own(folder, resolved)
     except BaseException:
         os.close(folder)
@@ -55,21 +50,15 @@ def open_private_folder(path: Path, *, create: bool = False) -> int:
 
 def is_safe_parent(path: Path) -> bool:
     """Return whether nobody else can exchange what we make in a folder; a sticky /tmp is safe."""
+    resolved = Path(os.path.realpath(path))
     try:
-        folder = os.open("/", _OPEN)
+        folder = _opened(resolved, create=False)
+        try:
+            _check_parent(folder, resolved)
+        finally:
+            os.close(folder)
     except OSError:
         return False
-    try:
-        at = Path("/")
-        for name in Path(os.path.realpath(path)).parts[1:]:
-            _check_parent(folder, at)
-            folder = _entered(folder, name, create=False)
-            at /= name
-        _check_parent(folder, at)
-    except OSError:
-        return False
-    finally:
-        os.close(folder)
     return True
 
 
@@ -95,6 +84,20 @@ def _temporary_folders() -> Iterator[Path]:
     yield from map(Path, ("/tmp", "/var/tmp"))
     with contextlib.suppress(RuntimeError):  # no home folder
         yield Path.home()
+
+
+def _opened(resolved: Path, *, create: bool) -> int:
+    """Open a folder step by step from the root; each folder above it is checked."""
+    folder, at = os.open("/", _OPEN), Path("/")
+    try:
+        for name in resolved.parts[1:]:
+            _check_parent(folder, at)
+            folder = _entered(folder, name, create=create)
+            at /= name
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
 
 
 def _entered(folder: int, name: str, *, create: bool) -> int:

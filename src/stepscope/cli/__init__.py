@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
             degrade(sys.stdout)
         code: ExitCode = args.run(args)
         if args.verb != "run" and sys.stdout is not None:
-            sys.stdout.flush()  # a full disk is told, and not ignored as Python does at exit
+            sys.stdout.flush()  # reports a full disk, which Python ignores at exit
     except StepscopeError as error:
         notify(str(error))
         return NOT_FOUND if isinstance(error, CommandNotFoundError) else BAD_INPUT
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
         discard_stdout()
         return _PIPE_CLOSED
     except OSError as error:
-        discard_stdout()  # whatever it still holds cannot be written either
+        discard_stdout()  # its buffer cannot be written either
         what = "the output" if error.filename is None else str(error.filename)
         notify(f"{what}: {error.strerror or error}")
         return BAD_INPUT

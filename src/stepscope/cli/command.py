@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 from stepscope.errors import StepscopeError
 from stepscope.registry import Registry
 
-BAD_INPUT, NOT_FOUND = 2, 127  # exit codes, the second one that of shells
+BAD_INPUT, NOT_FOUND = 2, 127  # exit codes; 127 is the shell's
 ExitCode = Any  # what sys.exit takes: a program that is run may end with any object
 
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy, step_busy, stream_busy
-from stepscope.analysis.device.communication import collective_table, communication_overlap
-from stepscope.analysis.device.copies import copy_table
+from stepscope.analysis.device.communication import (
+    CollectiveTable,
+    collective_table,
+    communication_overlap,
+)
+from stepscope.analysis.device.copies import CopyTable, copy_table
 from stepscope.analysis.device.idle import IdleReason, device_idle, idle_gaps
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.math import (
@@ -284,13 +288,7 @@ def _overview_columns(trace: Trace, work: DeviceWork) -> Columns:
     return device_busy(trace, work).to_columns() | device_idle(trace, work).to_columns()
 
 
-def _copy_columns(trace: Trace, work: DeviceWork) -> Columns:
-    rows = copy_table(trace, work)
-    return rows.to_columns() | {"bytes_per_second": rows.bytes_per_second}
-
-
-def _collective_columns(trace: Trace, work: DeviceWork) -> Columns:
-    rows = collective_table(trace, work)
+def _with_rate(rows: CopyTable | CollectiveTable) -> Columns:
     return rows.to_columns() | {"bytes_per_second": rows.bytes_per_second}
 
 
@@ -306,8 +304,10 @@ VIEWS = {
     "idle": View(_idle, lambda trace, work: idle_gaps(trace, work).to_columns()),
     "queue": View(_queue, lambda trace, work: launch_delays(trace, work).to_columns()),
     "kernels": View(_kernels, lambda trace, work: kernel_table(trace, work).to_columns()),
-    "copies": View(_copies, _copy_columns),
-    "communication": View(_communication, _collective_columns),
+    "copies": View(_copies, lambda trace, work: _with_rate(copy_table(trace, work))),
+    "communication": View(
+        _communication, lambda trace, work: _with_rate(collective_table(trace, work))
+    ),
     "flops": View(_flops, _flops_columns),
     "roofline": View(_roofline, _roofline_columns),
     "power": View(_power, _power_columns, needs_work=False),

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stepscope import _native
-from stepscope.errors import StepscopeError
+from stepscope.errors import StepscopeError, reason_of
 from stepscope.notices import notify
 from stepscope.record.stream.processes import is_running
 
@@ -33,10 +33,7 @@ def start_of_environment(text: str) -> None:
     try:
         _start(text)
     except Exception as error:
-        what = (
-            str(error) if isinstance(error, StepscopeError) else f"{type(error).__name__}: {error}"
-        )
-        notify(f"{NAME}={text!r} does not start a recording: {what}")
+        notify(f"{NAME}={text!r} does not start a recording: {reason_of(error)}")
 
 
 def words_of(text: str) -> list[str]:
@@ -65,7 +62,7 @@ def _start(text: str) -> None:
     from stepscope.record.inside import boot
 
     if boot.VARIABLE in os.environ:
-        return  # `stepscope run` records it, or the process that has started it does
+        return  # `stepscope run` or a parent process records it
     run = begun(arguments(text), Command.of(sys.orig_argv[1:] or ["-"]))
     answer, companion = run.answer_command(), run.companion_command()
     _native.start_watcher(answer)
@@ -86,7 +83,7 @@ def _start(text: str) -> None:
             env = {name: value for name, value in os.environ.items() if name != boot.VARIABLE}
             os.waitpid(os.posix_spawn(answer[0], [*answer, "exit:0"], env), 0)
 
-    atexit.register(end)  # runs after the recording has ended, which begins later
+    atexit.register(end)  # runs after the exit handler of the recording, which is registered later
     boot.begin()
 
 

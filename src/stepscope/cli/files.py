@@ -82,7 +82,7 @@ def write_report(trace: Trace, path: Path, *, title: str, source: Sequence[Path]
     """
     from stepscope.report.build import export_html, reported
 
-    trace = reported(trace)  # of a big one, the rest makes room
+    trace = reported(trace)  # a big trace is freed as far as the report does not need it
     with Progress(f"writing {path}") as progress:
         left_out = export_html(trace, path, progress, title=title, source=source)
     events = count_text(len(trace), "event")

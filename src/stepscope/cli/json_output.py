@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-# A number grows when a key is renamed, removed or gets another meaning; new keys do not change it.
+# A version grows when a key is renamed, removed or changes its meaning, not for new keys.
 VERSIONS = dict.fromkeys(
     ("answer", "job", "info", "sql", "diff", "gate", "history", "program", "device-peaks"), 1
 )

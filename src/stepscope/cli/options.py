@@ -79,7 +79,7 @@ def _checked(option: Option[Any]) -> Callable[[str], str]:
 
 def check_sort_by(column: str) -> None:
     """Raise StepscopeError for a column that no table has."""
-    if column != USUAL_ORDER:  # what knows the columns takes longer to import than to start a run
+    if column != USUAL_ORDER:  # the table takes longer to import than a run takes to start
         from stepscope.cli.tables import table_text
         from stepscope.trace.build import empty_trace
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.files import write
-from stepscope.errors import StepscopeError
+from stepscope.errors import StepscopeError, reason_of
 from stepscope.formats.registry import suffix_of
 from stepscope.notices import notify
 from stepscope.private_folders import is_safe_parent
@@ -45,7 +45,7 @@ def save_somewhere(trace: Trace, wanted: Path, *, force: bool) -> Path | None:
     try:
         return place(wanted, lambda path: write(trace, path, force=False), force=force)
     except Exception as error:
-        failure = _reason(error)
+        failure = reason_of(error)
     suffixes = dict.fromkeys((suffix_of(wanted), TRACE_SUFFIX))  # another format, if this one fails
     for folder in _fallback_folders(wanted):
         for suffix in suffixes:
@@ -131,9 +131,3 @@ def _temporary_folders() -> Iterator[Path]:
     with contextlib.suppress(OSError):  # there is none that can be written
         yield Path(tempfile.gettempdir())
     yield Path("/var/tmp")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, StepscopeError):
-        return str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -11,7 +11,6 @@ from stepscope.live.captures import write_capture
 from stepscope.live.steps import StepWatch, ranges_of_process
 from stepscope.live.triggers import OwnTriggers, Triggers
 from stepscope.record.recorder import Recorder
-from stepscope.record.running import RUNNING
 from stepscope.record.source import known_options, make_sources
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.record.cycle import Cycle
     from stepscope.record.limits import Last
-    from stepscope.record.running import Recorder as Running
 
 
 class AlwaysOn:
@@ -41,10 +39,8 @@ class AlwaysOn:
         recorder.prepare()
         recorder.start()
         self._own = recorder
-        triggers, write = (
-            self._triggers.within_ring(limit.seconds),
-            partial(write_capture, recorder),
-        )
+        triggers = self._triggers.within_ring(limit.seconds)
+        write = partial(write_capture, recorder)
         self._watch = OwnTriggers(triggers, self.steps, write, lambda: recorder.active)
         self._watch.start()
 
@@ -57,10 +53,6 @@ class AlwaysOn:
         if own is not None:
             own.finish()
             own.close()
-
-    def best(self) -> Running | None:
-        """Return the recording that a capture shows; None if nothing is recorded."""
-        return RUNNING.best()
 
     def recorded_for(self, seconds: float, options: Mapping[str, object]) -> Cycle | None:
         """Record for some seconds with options of its own; None while another capture does so."""

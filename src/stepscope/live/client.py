@@ -84,7 +84,7 @@ def _connect(line: socket.socket, path: str, timeout_s: float) -> None:
     while True:
         try:
             return line.connect(path)
-        except BlockingIOError:  # many others want to be let in
+        except BlockingIOError:  # too many connections wait already
             if time.monotonic() > end:
                 raise
             time.sleep(0.01)

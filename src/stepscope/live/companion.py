@@ -38,8 +38,8 @@ from stepscope.record.source import known_options
 from stepscope.record.stream.places import StreamFolders, own_folders
 from stepscope.record.stream.relations import ancestors
 
-_OWNER_LOOK_S = 1.0  # between looks whether the run goes on, which its supervisor tells as well
-_MAX_WRITERS = 4  # each needs memory for what it reads
+_OWNER_LOOK_S = 1.0  # between looks for the end of the run; SIGTERM tells it, too
+_MAX_WRITERS = 4  # each needs memory for the streams it reads
 _WRITER = "import sys; sys.path[:] = sys.argv.pop(1).split(':'); "
 _WRITER += "from stepscope.live.writer import main; main()"
 
@@ -50,7 +50,7 @@ def main() -> None:
     try:
         companion = Companion(own_folders(Path(disk), Path(memory) if memory else None))
     except (OSError, ValueError):
-        return  # the run is over: its folders are gone
+        return  # the run is over, and its folders are gone
     companion.run()
 
 
@@ -65,8 +65,8 @@ class Companion:
         self._recorded = RecordOptions(**json.loads(plan["options"]))
         self._is_rank = about["job"]["place"] is not None
         self._output = Path(about["output"])
-        self._processes: dict[str, Followed] = {}  # by the name of their files, in that order
-        self._watches: dict[int, TriggerWatch] = {}  # by rank's process; 0: the whole run
+        self._processes: dict[str, Followed] = {}  # by name of their files
+        self._watches: dict[int, TriggerWatch] = {}  # by the process of the rank; 0: the whole run
         self._reading = threading.Lock()  # this thread, and those that answer
         self._has_ended = threading.Event()
         self._writers = ThreadPoolExecutor(_MAX_WRITERS, "stepscope capture")
@@ -104,7 +104,7 @@ class Companion:
         try:
             with self._reading:
                 move()
-        except Exception as error:  # of ours: the program has nothing to do with it
+        except Exception as error:  # an error of ours, which does not concern the program
             notify(f"captures may be missing: {type(error).__name__}: {error}")
 
     def _look(self, *, is_last: bool = False) -> None:
@@ -172,7 +172,7 @@ class Companion:
             (program for program in programs if pid in {of.pid for of in program[1]}), programs[0]
         )
 
-    # ---- what is asked for
+    # ---- requests
 
     def _status(self, _request: Mapping[str, Any]) -> list[dict[str, Any]]:
         with self._reading:

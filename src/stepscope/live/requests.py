@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.background import EXPORTS
 from stepscope.live.captures import new_path, write_capture, write_later
 from stepscope.live.triggers import resident_bytes
+from stepscope.record.running import RUNNING
 from stepscope.record.source import known_options
 from stepscope.trace.launcher import job_name, place_of_process
 
@@ -34,7 +35,7 @@ class RequestError(Exception):
 
 def status(always_on: AlwaysOn, _request: Mapping[str, Any]) -> dict[str, Any]:
     """Return who this process is and what it records."""
-    recorder = always_on.best()
+    recorder = RUNNING.best()
     return {
         **_who(),
         "program": _program(),
@@ -68,7 +69,7 @@ def capture(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
     reason = str(request.get("reason") or "asked for from outside")
     options = checked_options(request)
     path = asked_path(request) or new_path()
-    recorder = always_on.best()
+    recorder = RUNNING.best()
     if seconds is None and recorder is not None and not options:
         write_capture(recorder, {"reason": reason, "by": "outside"}, path)
     else:

@@ -48,7 +48,7 @@ def remove_socket(name: str) -> None:
     with contextlib.suppress(OSError), opened_folder(create=False) as folder:
         os.unlink(name, dir_fd=folder)
     if not os.environ.get(_CHOSEN):
-        with contextlib.suppress(OSError):  # others are in it, mostly
+        with contextlib.suppress(OSError):  # usually it holds other sockets
             runtime_folder().rmdir()
 
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from stepscope.record.limits import Last
 
 _MOST_CLIENTS = 16
-_MOST_WAITING = 128  # to be let in
-_MOST_ANSWERS = 8  # at a time
+_MOST_WAITING = 128  # connections that are not accepted yet
+_MOST_ANSWERS = 8  # given at the same time
 _MOST_BYTES = 64 * 1024  # of a request
-_PATIENCE_S = 5.0  # for a client that has not said all
-_MOST_TRIES = 20  # to bind in a folder that programs take away as the last of them ends
+_PATIENCE_S = 5.0  # for the rest of a request
+_MOST_TRIES = 20  # to bind: the last program to end removes the folder
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -150,13 +150,13 @@ class ControlServer:
         one, other = socket.socketpair()
         self._wake = _OwnSocket(one), _OwnSocket(other)
 
-    # On the thread of its own.
+    # On the server's thread.
 
     def _serve(self) -> None:
         listener, wake = self._listener, self._wake
         if listener is None or wake is None:
             return
-        # No epoll: it is a file, too, and cannot be told from one of the program's.
+        # Not epoll: its descriptor could be taken for a file of the program.
         ready = selectors.PollSelector()
         ready.register(listener, selectors.EVENT_READ)
         ready.register(wake[0], selectors.EVENT_READ)
@@ -164,7 +164,7 @@ class ControlServer:
             for key, _ in ready.select(_PATIENCE_S if self._clients else None):
                 try:
                     self._handle(ready, key.fileobj, listener)
-                except Exception:  # whatever a client does, the next is served
+                except Exception:  # no client may stop the server
                     self._drop(ready, key.fileobj)
             self._drop_silent(ready)
         for line in tuple(self._clients):
@@ -185,13 +185,13 @@ class ControlServer:
         try:
             accepted, _ = listener.line.accept()
         except OSError:
-            # Out of descriptors, or the client has gone: not at full speed.
+            # Out of descriptors, or the client is gone: try again, but slowly.
             time.sleep(0.01)
             return
         if not _is_ours(accepted):
             accepted.close()
             return
-        if len(self._clients) >= _MOST_CLIENTS:  # the one that has been silent for longest goes
+        if len(self._clients) >= _MOST_CLIENTS:  # drop the oldest
             self._drop(ready, next(iter(self._clients)))
         accepted.setblocking(False)
         line = _OwnSocket(accepted)

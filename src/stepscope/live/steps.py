@@ -16,15 +16,15 @@ from stepscope.units import duration_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Range = tuple[str, int, int]  # its name, and when it began and ended
+    Range = tuple[str, int, int]  # name, start and end
 
 _MARKED = ("ProfilerStep#", "ProfileStep#")
 STEP_NAMES = [*_MARKED, OPTIMIZER_STEP]
 """How the names of the ranges begin that a StepWatch needs."""
 
-_REMEMBERED = 4096  # enough for a median that some bad seconds of the machine do not move
-_STALE = 0.05  # a median is taken anew after such a share of the steps it was taken of
-_FIRST_SEEN = 8  # steps before a median says something
+_REMEMBERED = 4096  # enough that a few slow seconds of the machine do not move the median
+_STALE = 0.05  # the median is renewed after this share of new steps
+_FIRST_SEEN = 8  # steps that a median needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class StepWatch:
     def __init__(self, new_ranges: Callable[[], list[Range]]) -> None:
         """Start without steps; ``new_ranges`` returns the ranges that ended since its last call."""
         self._new_ranges = new_ranges
-        self._judged = 0  # steps
+        self._judged = 0  # number of steps
         self._marked = False
         self._last_call_ns: int | None = None
         self._reading = threading.Lock()  # who watches for slow steps, and who asks from outside
@@ -87,7 +87,7 @@ class StepWatch:
         """
         self.read()
         with self._reading:
-            new = self.count - count if count <= self.count else self.count  # counted anew
+            new = self.count - count if count <= self.count else self.count  # the count was reset
             return list(self.steps)[-new:] if new else (), self.count
 
     def slow_ones(self, times: float) -> tuple[str, list[dict[str, int]]] | None:

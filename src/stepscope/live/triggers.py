@@ -33,12 +33,12 @@ _AGAIN = 0.9  # memory counts as rising again once it was below this share of th
 class Triggers:
     """When to write a capture, and how often at most."""
 
-    slow_step: float | None = None  # times the median of the steps before
+    slow_step: float | None = None  # times the median of the earlier steps
     memory_bytes: int | None = None  # resident memory
-    on_exception: bool = False  # that nobody catches, on any thread
+    on_exception: bool = False  # uncaught, on any thread
     on_signal: int | None = None
-    most: int = 20  # captures
-    every_s: float = 10.0  # between two of them
+    most: int = 20  # maximum number of captures
+    every_s: float = 10.0  # minimum time between two captures
 
     def __post_init__(self) -> None:
         if self.slow_step is not None and not self.slow_step > 1:
@@ -170,7 +170,7 @@ class OwnTriggers:
             try:
                 self._look()
                 self._watch.capture_waiting()
-            except Exception as error:  # of ours: the program has nothing to do with it
+            except Exception as error:  # an error of ours, which does not concern the program
                 notify(f"triggers are off: {type(error).__name__}: {error}")
                 return
 

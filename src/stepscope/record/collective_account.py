@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
 
 _MOST_CALLS = 1_000_000
-_MOST_CALLS_OF_A_RING = 1 << 17  # some 64 MiB
-_CALLS = " calls"  # they have a journal of their own, which may begin anew when it is full
+_MOST_CALLS_OF_A_RING = 1 << 17  # about 64 MiB
+_CALLS = " calls"  # calls have a journal of their own, which starts over when it is full
 _FIELDS: Mapping[str, type] = {
     **dict.fromkeys(("name", "thread", "group", "dtype", "module"), str),
     **dict.fromkeys(("start_ns", "end_ns", "number", "elements_in", "elements_out"), int),
@@ -40,7 +40,7 @@ class CollectiveAccount:
         self.groups: dict[str, Group] = {}
         self.calls: list[Collective] = []
         self.flights: Sequence[Collective] = ()
-        self.buckets: dict[int, list[str]] = {}  # of DDP: modules by bytes
+        self.buckets: dict[int, list[str]] = {}  # modules by the bytes of their DDP bucket
 
     @classmethod
     def left_by(cls, remains: LeftBehind, source: str) -> CollectiveAccount:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class CollectiveNotes(Source):
     """A source that keeps what the calls of collectives were, and writes it into their slices."""
 
-    watching: ClassVar[list[CollectiveNotes]]  # those of a framework that record now
+    watching: ClassVar[list[CollectiveNotes]]  # the sources of one framework that record now
 
     def __init_subclass__(cls) -> None:
         """Give each framework a list of its own, which is empty in a forked child."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from stepscope.trace.keys import (
@@ -56,9 +56,9 @@ class Collective:
     start_ns: int
     end_ns: int
     thread: str
-    rows: list[int] = field(default_factory=list)  # of the recording, the call's first
+    rows: list[int] = field(default_factory=list)  # in the recording; the first one is the call's
     group: str | None = None
-    number: int | None = None  # the group's own, the same in all ranks
+    number: int | None = None  # within the group; the same on all ranks
     elements_in: int | None = None
     elements_out: int | None = None
     dtype: str | None = None
@@ -74,7 +74,7 @@ class Collective:
 
     def take(self, other: Collective) -> None:
         """Fill in unknown values from another record of the same call."""
-        for name in _KNOWN:
+        for name in _MAY_BE_UNKNOWN:
             if getattr(self, name) is None:
                 setattr(self, name, getattr(other, name))
 
@@ -100,17 +100,14 @@ class Collective:
         return {key: value for key, value in pairs.items() if value is not None}
 
 
-# The names of all of them: they are none of the program's inputs.
+# Every key that ``pairs`` writes; none of them is an input of the program.
 COLLECTIVE_FIELDS = frozenset((
     *(COLLECTIVE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS),
     *(GROUP_SIZE, RANK, NUMBER, SOURCE_RANK, DESTINATION_RANK, IN_ELEMENTS, OUT_ELEMENTS),
     *(DTYPE, IS_ASYNC, MODULE),
 ))  # fmt: skip
 
-_KNOWN = (
-    *("group", "number", "elements_in", "elements_out", "dtype"),
-    *("source", "destination", "is_async", "module"),
-)
+_MAY_BE_UNKNOWN = [field.name for field in fields(Collective) if field.default is None]
 
 
 def take_notes(calls: Sequence[Collective], notes: Sequence[Collective]) -> None:

@@ -33,7 +33,7 @@ class Cycle:
     @property
     def trace(self) -> Trace:
         """Return the trace; the first call builds it."""
-        if self._process != os.getpid():  # a thread that builds is not in a forked child
+        if self._process != os.getpid():  # a forked child lacks the thread that builds it
             self._process, self._lock = os.getpid(), threading.Lock()
         with self._lock:
             make, self._make = self._make, None

@@ -49,21 +49,10 @@ _Value = tuple[object, object, str, str]  # dims, strides, type, concrete value
 _NOTHING: _Value = ([], [], "", "")
 
 _KEYS = (CONCRETE_INPUTS, INPUT_TYPES, INPUT_STRIDES, INPUT_DIMS)
-# What else a slice's arguments may have beside those that the program gave by keyword.
-_NO_KEYWORDS = (
-    frozenset(
-        (
-            *_KEYS,
-            EXTERNAL_ID,
-            CALL_STACK,
-            MODULE_HIERARCHY,
-            "args",
-            RECORD_FUNCTION_ID,
-            EVENT_INDEX,
-            "correlation",
-        ),
-    )
-    | COLLECTIVE_FIELDS
+# Arguments of a slice that the program did not give by keyword.
+_NO_KEYWORDS = COLLECTIVE_FIELDS.union(
+    *(_KEYS, (EXTERNAL_ID, CALL_STACK, MODULE_HIERARCHY, "args", RECORD_FUNCTION_ID)),
+    (EVENT_INDEX, "correlation"),
 )
 
 

@@ -8,10 +8,10 @@ from typing import TypedDict
 
 from stepscope.arguments import number, shown, whole
 
-RECORD_BYTES = 64  # of an event while it is recorded: native/include/stepscope/record.h
+RECORD_BYTES = 64  # size of an event while it is recorded: native/include/stepscope/record.h
 
 _SMALLEST_BYTES = 64 * 1024
-_RING_BYTES = 2 << 30  # for a ring that is told its seconds only
+_RING_BYTES = 2 << 30  # for a ring that is limited in seconds only
 
 
 class Keep(Enum):
@@ -27,8 +27,8 @@ class MemoryLimit:
 
     bytes: int
     keep: Keep = Keep.OLDEST
-    is_ring: bool = False  # a Last makes one: the trace begins where it is whole
-    seconds: float = 0.0  # what a ring holds; 0: what fits
+    is_ring: bool = False  # set by a Last: the trace begins where it is complete
+    seconds: float = 0.0  # length of a ring; 0: as much as fits
 
     def __post_init__(self) -> None:
         whole("bytes", self.bytes, "such as 512 << 20 for 512 MiB")
@@ -46,7 +46,7 @@ class NativeLimit(TypedDict):
 
     limit_bytes: int  # 0: none
     keep_newest: bool
-    age_ns: int  # 0: what fits
+    age_ns: int  # 0: as much as fits
 
 
 def native_limit(limit: MemoryLimit | None) -> NativeLimit:

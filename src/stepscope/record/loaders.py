@@ -24,7 +24,7 @@ class LoaderRanges(Source):
     """A source that records each fetch, and within it each item and the collation."""
 
     when = WORKERS
-    module: ClassVar[str]  # that has the fetchers
+    module: ClassVar[str]  # the module with the fetchers
     fetchers: ClassVar[Patches]
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class Names(dict[int, "Entry"]):
     def __init__(self, root: Any, anatomy: Anatomy) -> None:
         self._anatomy = anatomy
         self._root = weakref.ref(root)
-        self.looked_again = False  # in the call of the model that is in progress
+        self.looked_again = False  # during the current call of the model
         self.is_settled = True  # no module waits for its first input to know its parameters
         self._describe(root, "")
 
@@ -70,13 +70,13 @@ class Names(dict[int, "Entry"]):
         return self[id(module)]
 
     def _describe(self, model: Any, prefix: str) -> None:
-        self._add(model, type(model).__name__, {})  # stands if all else fails
+        self._add(model, type(model).__name__, {})  # stays if the rest fails
         handle = begin_slice(RANGE_KIND, "stepscope: name the modules", "")  # not torch.profiler's
         try:
             for name, module in self._anatomy.named_modules(model):
                 counts = self._parameters(module)
                 self._add(module, prefix + name if name else type(module).__name__, counts)
-        except Exception:  # a model may do as it likes; its call must go on
+        except Exception:  # the model's own code may fail; its call must go on
             return
         finally:
             end_slice(handle)
@@ -106,7 +106,7 @@ class Models:
     def __init__(self, anatomy: Anatomy) -> None:
         self._anatomy = anatomy
         self._names: dict[int, tuple[weakref.ref[Any], Names]] = {}
-        self._most = _MODELS_AT_FIRST  # to be known before those that are gone are looked for
+        self._most = _MODELS_AT_FIRST  # the number of models at which dead ones are removed
 
     def forget(self) -> None:
         """Drop all names, so that they are looked up again."""
@@ -203,7 +203,7 @@ class ModuleCalls:
 class _PatchedCalls(Source):
     """Records calls at once, or as soon as the program imports the framework."""
 
-    module: ClassVar[str]  # to wait for
+    module: ClassVar[str]  # the framework's module
     calls: ClassVar[ModuleCalls]
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ class Option(Generic[T]):
     help: str = ""
     run_default: T | None = None
     parse: Callable[[object], T] | None = None
-    at_once: str = ""  # what a run that asks for it records from the beginning: a trigger
+    at_once: str = ""  # the trigger that starts with a run that has this option
 
     def value_of(self, given: object) -> T:
         """Return the value of what was given, a text from outside or a value in a program."""

@@ -43,9 +43,8 @@ class Patches:
         self._lock = RLock()
         self._users = 0
         self._undo: list[Callable[[], None]] = []
-        self._left: dict[
-            tuple[int, str], _Replaced
-        ] = {}  # replacements that other wrappers still call
+        # Replacements that other wrappers still call.
+        self._left: dict[tuple[int, str], _Replaced] = {}
         _all[:] = [other for other in _all if other() is not None]
         _all.append(ref(self))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     _Function = Callable[..., Any]
 
-RANGE_KIND = int(SliceKind.RANGE)  # what is called for every range takes a plain number
+RANGE_KIND = int(SliceKind.RANGE)  # a plain number, as it is passed for every range
 FORWARD = event_type_fragment(TracerEventType.Forward)
 BACKWARD = event_type_fragment(TracerEventType.Backward)
 BACKWARD_NAME = "Gradient Backward"

@@ -44,7 +44,7 @@ class PostImport:
         self._module = module
         self._then = then
         self._shown = shown
-        self._asking: set[int] = set()  # threads that are in find_spec, which asks the others
+        self._asking: set[int] = set()  # threads inside find_spec
 
     def install(self) -> None:
         if self not in sys.meta_path:
@@ -67,7 +67,7 @@ class PostImport:
         finally:
             self._asking.discard(thread)
         loader: Any = spec.loader if spec is not None else None
-        if isinstance(loader, _CallingLoader):  # somebody else waits, too
+        if isinstance(loader, _CallingLoader):  # another hook waits for the module, too
             loader.also(self._call_back, shown=self._shown)
         elif spec is not None and loader is not None:
             calling: Any = _CallingLoader(fullname, loader, self._call_back, shown=self._shown)
@@ -106,7 +106,7 @@ class _CallingLoader:
         return getattr(self._loader, name)
 
     def _call_back(self, module: ModuleType) -> None:
-        with HeldSignals():  # none of this is left half done
+        with HeldSignals():  # a signal must not leave this half done
             self._give_back(module)
             for then in self._then:
                 try:

@@ -41,7 +41,7 @@ class Recorder:
         self._keep_cycles = keep_cycles
         self._cycles: list[Cycle] = []
         self._window: Window | None = None
-        self._on: list[Source] = []  # the sources that are started
+        self._on: list[Source] = []  # started sources
         self._parts: list[Captured] = []  # events that sources kept themselves until a pause
         self._paused_ns: int | None = None
         self._pauses_ns: list[tuple[int, int]] = []
@@ -102,7 +102,7 @@ class Recorder:
         if self.active:
             raise RuntimeError("this profiler is already recording: stop it before it starts again")
         self._pid = os.getpid()
-        self._on = []  # a forked child may have its parent's
+        self._on = []  # a forked child may have its parent's list
         self._window = Window(self._limit)
         self._parts, self._pauses_ns, self._paused_ns = [], [], None
         try:

@@ -74,37 +74,29 @@ def schedule(
     ``repeat`` limits the number of cycles (0: no limit), ``skip_first`` steps pass before the
     first, and a ``skip_first_wait`` other than 0 leaves out the first cycle's wait.
     """
-    wait, warmup, active = steps("wait", wait), steps("warmup", warmup), steps("active", active)
-    repeat, skip_first = steps("repeat", repeat), steps("skip_first", skip_first)
-    skip_first_wait = steps("skip_first_wait", skip_first_wait)
-    counts = {
+    given = {
         "wait": wait,
         "warmup": warmup,
+        "active": active,
         "repeat": repeat,
         "skip_first": skip_first,
         "skip_first_wait": skip_first_wait,
     }
+    counts = {name: steps(name, count) for name, count in given.items()}
     for name, count in counts.items():
-        if count < 0:
+        if count < 0 and name != "active":
             raise AssertionError(f"Invalid profiler schedule: {name}={count} is negative")
-    if active <= 0:
+    if counts["active"] <= 0:
         raise AssertionError(
             f"Invalid profiler schedule: active={active} records nothing; give 1 or more"
         )
-    if warmup == 0:
+    if counts["warmup"] == 0:
         warnings.warn(
             "Profiler won't be using a warmup (warmup=0): the first recorded step includes the "
             "overhead of starting to record",
             stacklevel=2,
         )
-    return cycles(
-        wait=wait,
-        warmup=warmup,
-        active=active,
-        repeat=repeat,
-        skip_first=skip_first,
-        skip_first_wait=bool(skip_first_wait),
-    )
+    return cycles(**counts)
 
 
 def steps(name: str, count: Any) -> int:
@@ -125,7 +117,7 @@ def cycles(
     active: int,
     repeat: int,
     skip_first: int,
-    skip_first_wait: bool = False,
+    skip_first_wait: int = 0,
 ) -> Schedule:
     """Return what ``schedule`` returns, for arguments that were already checked."""
     cycle = wait + warmup + active

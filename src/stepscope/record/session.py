@@ -40,7 +40,7 @@ RECORD_AND_SAVE = ProfilerAction.RECORD_AND_SAVE
 class Dialect:
     """A dialect's names for a Session, and its handling of a cycle that is cut short."""
 
-    states: type[Enum] = ProfilerAction  # the names of the actions; the values are theirs
+    states: type[Enum] = ProfilerAction  # the dialect's enum of the actions
     step_name: str = "ProfilerStep#"
     cut_cycle: str = "Incorrect schedule: {} followed by {}"  # how the warning begins
     delivers_cut_cycles: bool = False
@@ -83,7 +83,7 @@ class Session:
         self.step_range: Any | None = None
         self._make_range = step_range
         self._undelivered = False
-        self._warned = False  # of a cycle that was cut short
+        self._warned = False  # about a cycle that was cut short
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -218,7 +218,7 @@ class Session:
             self.step_range.__exit__(None, None, None)
             self.step_range = None
 
-    # The moves of the transition table.
+    # The moves that the transition tables name.
 
     def _prepare(self) -> None:
         if self.on_prepare is not None:
@@ -267,7 +267,7 @@ def _check_schedule(schedule: Any) -> None:
     takes("schedule", schedule, 1, _A_SCHEDULE)
 
 
-# The moves under the names that the tables use.
+# Short names for the tables.
 _prepare = Session._prepare
 _record = Session._record
 _save = Session._save

@@ -53,11 +53,11 @@ class Source(ABC):
     stage: ClassVar[Stage] = Stage.RANGES
     burden: ClassVar[Burden | None] = None
     when: ClassVar[Option[Any] | None] = None  # the option that enables it; None: always
-    options: ClassVar[tuple[Option[Any], ...]] = ()  # further options that only it reads
+    options: ClassVar[tuple[Option[Any], ...]] = ()  # further options that only this source reads
 
-    lost: int = 0  # events that it dropped
+    lost: int = 0  # events that the source dropped
     devices: Sequence[Mapping[str, Any]] = ()  # what it knows about the machine's devices
-    code_folders: Sequence[str] = ()  # where the files are that its stacks name
+    code_folders: Sequence[str] = ()  # folders of the files in its stacks
 
     @classmethod
     def made_for(cls, _options: RecordOptions, _limit: MemoryLimit | None) -> Source:
@@ -142,7 +142,7 @@ class Source(ABC):
         return 0.0
 
 
-# Each entry returns classes, whose modules it imports when it is called.
+# Each entry returns classes; their modules are imported when it is called.
 SOURCES: Registry[Callable[[], Iterable[type[Source]]]] = Registry(early=True)
 
 

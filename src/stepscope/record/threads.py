@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class _Started:
     """The threads that started; of those that have ended, only the name is kept."""
 
-    _FIRST_LOOK = 1024  # at so many, most may have ended
+    _FIRST_LOOK = 1024  # number of threads at which ended ones are removed for the first time
 
     def __init__(self) -> None:
         self._threads: deque[threading.Thread] = deque()
@@ -30,8 +30,8 @@ class _Started:
         self._threads.append(thread)
         if len(self._threads) < self._next_look:
             return
-        self._next_look = 2 * len(self._threads)  # for those that come while this one looks
-        with contextlib.suppress(IndexError):  # others take from them, too
+        self._next_look = 2 * len(self._threads)  # other threads may add some meanwhile
+        with contextlib.suppress(IndexError):  # other threads remove some, too
             for _ in range(len(self._threads)):
                 other = self._threads.popleft()
                 if other.is_alive():

@@ -30,7 +30,7 @@ from stepscope.record.stream.places import (
 )
 from stepscope.units import duration_text
 
-# A sampler sees a shorter program a few times: no share of its time can be told.
+# A sampler sees a shorter program only a few times: shares of its time would be wrong.
 _TOO_SHORT_NS = 50_000_000
 
 
@@ -38,7 +38,7 @@ def main(words: list[str] | None = None) -> None:
     """Take the folders on disk and in memory, and how the program ended: ``exit:1``."""
     disk, memory, ending = words or sys.argv[1:]
     _encode_as_asked()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nothing half written is left
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing half written stays
     try:
         finish(Path(disk), Path(memory) if memory else None, ending)
     except Exception as error:

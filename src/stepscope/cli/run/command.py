@@ -19,9 +19,9 @@ _OF_PYTHON = (".py", ".pyw", ".pyc", ".pyz", ".pyzw")
 @dataclass(frozen=True, slots=True)
 class Command:
     words: tuple[str, ...]
-    name: str  # what people call it
-    stem: str  # what its trace is called
-    folder: Path  # where its own files are
+    name: str  # for messages
+    stem: str  # of the file name of its trace
+    folder: Path  # of its own source files
 
     @staticmethod
     def of(words: Sequence[str]) -> Command:

@@ -47,6 +47,18 @@ _RUN_COMPILED = (
 SUPERVISOR = ("-c", _RUN_COMPILED, str(Path(__file__).with_name("supervise.py")))
 """Python's arguments that run the supervisor; the supervisor's own arguments come after them."""
 
+# No module of the program may shadow one of Python's: isolated, and Python's folders first.
+_ISOLATED = """\
+import os, sys; os.environ.pop('STEPSCOPE', None); path = sys.argv.pop(1).split(':')
+sys.path = [folder for folder in sys.path if folder not in path] + path
+{first}try:
+ from {module} import main
+ main()
+except KeyboardInterrupt:
+ note = f'stepscope: interrupted; `stepscope summary {{sys.argv[1]}}` shows what was recorded\\n'
+ sys.stderr.write(note)
+"""
+
 _MOST_OF_A_NAME = 10_000
 _COMPANION_WAITS_S = 0.2
 
@@ -150,14 +162,7 @@ class RunFolders:
         return self._command_of("stepscope.live.companion", wait)
 
     def _command_of(self, module: str, first: str = "") -> list[str]:
-        # No module of the program may shadow one of Python's: isolated, and Python's folders first.
-        code = (
-            "import os, sys; os.environ.pop('STEPSCOPE', None); path = sys.argv.pop(1).split(':')\n"
-        )
-        code += "sys.path = [each for each in sys.path if each not in path] + path\n"
-        code += f"{first}try:\n from {module} import main\n main()\n"
-        code += "except KeyboardInterrupt: sys.stderr.write('stepscope: interrupted; `stepscope "
-        code += "summary %s` shows what was recorded\\n' % sys.argv[1])"
+        code = _ISOLATED.format(first=first, module=module)
         library = _library_folders()
         theirs = [
             folder for folder in sys.path if Path(folder).is_absolute() and folder not in library
@@ -190,7 +195,7 @@ def _claimed(output: Path, *, replaces: bool) -> tuple[Path, Path]:
 
     It is the output itself, where that becomes a folder and is not there yet.
     """
-    str(output).encode()  # one that is no text cannot be told to the processes
+    str(output).encode()  # a name that is not valid text cannot be passed to the processes
     is_special = output.exists() and not (output.is_dir() or output.is_file())
     if is_special:  # a device or a pipe
         return new_private_folder("run-"), output

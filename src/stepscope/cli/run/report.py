@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 _FINDINGS = 3
-_MOST_EVENTS = 1_000_000  # for a report that nobody asked for: a second or two of work
+_MOST_EVENTS = 1_000_000  # a report that nobody asked for may take a second or two
 
 
 class Report:
@@ -96,7 +96,7 @@ class Report:
 
     def _save_ranks(self, family: Family, forget: Callable[[], object]) -> None:
         self._job.save(family)
-        forget()  # the folder of the job may be the one that it lay in
+        forget()  # the folder of the job may have been the stream's
         self._job.settle()
         self._output, self._absolute = self._job.shown, self._job.folder
 
@@ -217,7 +217,7 @@ class Report:
             path.write_text(text, encoding="utf-8")
 
         try:
-            # One that was there before the run was meant; one that the program made is its own.
+            # Replace a file from before the run, but none that the program itself has made.
             force = self._args.force or self._replaces_json
             path = place(self._json, make, force=force, suffix=self._json.suffix)
         except (StepscopeError, OSError) as error:
@@ -228,7 +228,7 @@ class Report:
 
     def _wants_report(self, trace: Trace) -> bool:
         if self._is_job:
-            return False  # one of the whole job is made from its folder
+            return False  # the report of a job is made from its folder
         if self._args.report is not None:
             return bool(self._args.report)
         quick = len(trace) < _MOST_EVENTS and not (self._args.no_summary or self._args.quiet)

@@ -136,7 +136,7 @@ class Sentinel:
 
     def __init__(self, group: int) -> None:
         """Start it in a group, or in a new group for 0; it dies with this process."""
-        self._reports: list[tuple[int, int]] = []  # signals, and when they came
+        self._reports: list[tuple[int, int]] = []  # signals, and when they were received
         self._late_ns = _LATE_IN_ONE_GROUP_NS if group == os.getpgrp() else _LATE_NS
         self.fd, write_fd = os.pipe()
         parent = os.getpid()
@@ -147,7 +147,7 @@ class Sentinel:
             finally:
                 os._exit(1)
         os.close(write_fd)
-        self.is_there = bool(os.read(self.fd, 1))  # false if there is no such group any more
+        self.is_there = bool(os.read(self.fd, 1))  # false if the group no longer exists
         os.set_blocking(self.fd, False)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class Sentinel:
         try:
             os.waitpid(self.pid, 0)
         except ChildProcessError:
-            pass  # it had been killed before
+            pass  # it was reaped before
 
     def has_got(self, number: int) -> bool:
         """Return whether the group got a signal when this process did; waits for the report."""
@@ -168,7 +168,7 @@ class Sentinel:
                     self._reports.remove(report)
                     return True
             if int(_status(self.pid, "ShdPnd") or "0", 16) >> (number - 1) & 1:
-                return True  # it has not been given a core yet
+                return True  # the sentinel has not run yet
             time.sleep(_PATIENCE_S)
         return False
 
@@ -193,7 +193,7 @@ def _report_signals(parent: int, group: int, write_fd: int) -> None:
         except OSError:
             return
     while _signal.sigtimedwait(_ALL_SIGNALS, 0):
-        pass  # sent to the group that it was forked in
+        pass  # signals of the group that it was forked in
     os.write(write_fd, b"\n")
     os.set_blocking(write_fd, False)
     while True:
@@ -202,7 +202,7 @@ def _report_signals(parent: int, group: int, write_fd: int) -> None:
             try:
                 os.write(write_fd, b"%d %d\n" % (info.si_signo, time.monotonic_ns()))
             except BlockingIOError:
-                pass  # thousands, which nobody has asked about
+                pass  # the pipe is full of unread reports
 
 
 def _close_all_but(open_fds: "set[int]") -> None:
@@ -211,7 +211,7 @@ def _close_all_but(open_fds: "set[int]") -> None:
             try:
                 os.close(int(name))
             except OSError:
-                pass  # the one that listed the folder
+                pass  # the descriptor of the listing itself
 
 
 class Supervisor:
@@ -222,13 +222,13 @@ class Supervisor:
         self._shares_group = _has_terminal()
         self._sentinel: Sentinel | None = None
         self._group = 0
-        self._pid = 0  # of the command, then of what is waited for after it
+        self._pid = 0  # of the command, later of the companion or the answer
         self._companion = 0
         self._has_ended = False
-        self.status = _CANNOT_EXECUTE << 8  # of the command when it has ended, as waitpid has it
+        self.status = _CANNOT_EXECUTE << 8  # wait status of the command
 
     def run(self) -> None:
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # or else no status is kept for us
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # otherwise no exit status is kept
         obstacle = self._start()
         self._give_up_inherited_files()
         if obstacle:
@@ -285,7 +285,9 @@ class Supervisor:
         if self._shares_group:
             self._group = os.getpgrp()
             self._sentinel = Sentinel(self._group)
-        elif os.getpgrp() == os.getpid():  # so would the command's be
+        elif (
+            os.getpgrp() == os.getpid()
+        ):  # the shell gave this process a group; the command gets one, too
             self._group = self._pid
             os.setpgid(self._pid, self._group)
             self._sentinel = Sentinel(self._group)
@@ -344,7 +346,7 @@ class Supervisor:
                 if number in _IMPATIENT:  # it is not waited for any longer
                     _send(self._companion, _signal.SIGKILL)
             elif self._has_ended:
-                if not is_from_kernel:  # the terminal tells the answer itself
+                if not is_from_kernel:  # the terminal signals the answer itself
                     _send(self._pid, number)
             elif self._companion and number == self._options.companion_signal:
                 _send(self._companion, number)
@@ -365,9 +367,9 @@ class Supervisor:
                 if os.WIFSIGNALED(status):
                     self._replace_sentinel()
             elif pid == self._companion and pid != self._pid:
-                self._companion = 0  # it has failed, and said so
+                self._companion = 0  # it has failed, and printed why
             elif pid != self._pid:
-                continue  # a child of who executed us
+                continue  # a child of the program that executed us
             elif os.WIFSTOPPED(status):
                 self._stop_too(os.WSTOPSIG(status))
             elif os.WIFCONTINUED(status):
@@ -379,12 +381,12 @@ class Supervisor:
         """Stop as the command has, so that the shell takes its terminal back."""
         if not self._shares_group or _signal.SIGCONT in _signal.sigpending():
             return
-        if self._sentinel:  # what comes meanwhile is pending in both
+        if self._sentinel:  # signals that come meanwhile stay pending in both
             _send(self._sentinel.pid, _signal.SIGSTOP)
         if number != _signal.SIGSTOP:
             _signal.signal(number, _signal.SIG_DFL)
         os.kill(os.getpid(), number)
-        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {number})  # here it stops, until it continues
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {number})  # stops here until SIGCONT
         _signal.pthread_sigmask(_signal.SIG_BLOCK, {number})
         self._continue_sentinel()
 
@@ -396,7 +398,7 @@ class Supervisor:
         self._end_sentinel()
         self._sentinel = Sentinel(self._group)
         if not self._sentinel.is_there:
-            self._end_sentinel()  # the command has left the group, and with it the last one
+            self._end_sentinel()  # the command was the last process of the group
 
     def _end_sentinel(self) -> None:
         if self._sentinel:
@@ -419,7 +421,7 @@ def _execute(command: "list[str]", environment: "dict[bytes, bytes]") -> None:
         except FileNotFoundError:
             pass
         except OSError as error:
-            if error.errno == errno.ENOEXEC:  # a script without a first line that says for what
+            if error.errno == errno.ENOEXEC:  # a script without a #! line
                 os.execve("/bin/sh", ["/bin/sh", os.fsdecode(path), *command[1:]], environment)
             if error.errno != errno.ENOTDIR or len(paths) == 1:
                 failure = error
@@ -446,7 +448,7 @@ def _say(line: str) -> None:
     try:
         os.write(2, os.fsencode(f"stepscope run: {line}\n"))
     except OSError:
-        pass  # there is no stderr
+        pass  # stderr is closed
 
 
 def _end_as(status: int) -> None:
@@ -458,7 +460,7 @@ def _end_as(status: int) -> None:
             _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
-        os._exit(128 + number)  # the first process of a container is not killed by its own signals
+        os._exit(128 + number)  # PID 1 of a container ignores its own signals
     os._exit(os.WEXITSTATUS(status))
 
 

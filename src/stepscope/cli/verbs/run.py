@@ -211,7 +211,7 @@ def output_of(args: argparse.Namespace, stem: str) -> Path:
     from stepscope.cli.files import check_folder, check_output
 
     path = Path(args.output)
-    if not path.suffix:  # that is a folder if the program turns out to start ranks
+    if not path.suffix:  # it names a folder if the program turns out to start ranks
         check_folder(path, force=args.force)
         path = path.with_name(f"{path.name}{TRACE_SUFFIX}")
     check_output(path, force=args.force)

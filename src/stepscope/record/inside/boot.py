@@ -85,13 +85,12 @@ class Agent:
             self.imported(name)
         for kind in plan.get("at_once", "").split():
             self.imported(kind)
-        if sys.version_info >= (
-            3,
-            12,
-        ):  # os.fork() warns of threads, and ours would be the only ones
+        # Since Python 3.12, os.fork() warns of threads, and ours would be the only ones.
+        if sys.version_info >= (3, 12):
             self._rests = False
-            rest, go_on = native.shielded(self._rest), native.shielded(self._go_on)
-            os.register_at_fork(before=rest, after_in_parent=go_on)
+            os.register_at_fork(
+                before=native.shielded(self._rest), after_in_parent=native.shielded(self._go_on)
+            )
         os.register_at_fork(after_in_child=native.shielded(self._begin_in_child))
         _builtin("atexit").register(native.shielded(self.finish))
 
@@ -230,11 +229,10 @@ class Agent:
         self._triggers = dict(_loaded("record/inside/triggers.py").TRIGGERS)
         if self._plan.get("failures") == "1":
             self._triggers["threading"] = ()
-        self._triggers["stepscope"] = (
-            None  # another release of Stepscope would not match the loaded extension
-        )
+        # Another release of Stepscope would not match the extension that is loaded.
+        self._triggers["stepscope"] = None
         finder = self._native.import_finder(self._triggers, self._spec_of)
-        self._asking: set[int] = set()  # threads in which the finder asks all others
+        self._asking: set[int] = set()  # threads inside _spec_of
         namespace: Any = type(sys.implementation)
         self._finder = namespace(find_spec=finder)
         sys.meta_path.insert(0, self._finder)
@@ -247,7 +245,7 @@ class Agent:
         if name == "stepscope":
             return _spec_of_package()
         thread = _builtin("_thread").get_ident()
-        if thread in self._asking:  # another finder asks all of them, as we do
+        if thread in self._asking:  # another finder asks all finders, as we do
             return None
         self._asking.add(thread)
         try:
@@ -528,7 +526,7 @@ def _spec_of_package() -> "Any":
 
 def _path_prefixes() -> "list[str]":
     """Return the folders that modules are imported from: a file in one is named from there on."""
-    # Python adds the folder of what it runs only later.
+    # Python adds the folder of the program only later.
     target = os.path.abspath(_target(sys.orig_argv))
     own = target if os.path.isdir(target) else os.path.dirname(target)
     folders = [own, *sys.path, *_site_folders()]

@@ -8,9 +8,7 @@ SAMPLES, OPERATORS = "samples of what threads do", "operators"
 BURDENS = (CALLS, MODULES, SAMPLES, OPERATORS)
 """The most expensive parts of a recording first. Ranges and steps are cheap, and stay on."""
 
-_EVENT_NS = (
-    250.0  # the cost of an operator, for machines where it could not be measured; see the README
-)
+_EVENT_NS = 250.0  # an operator's cost, see the README; used where it could not be measured
 _SHORTEST_LOOK_NS = 1_000_000_000
 
 TYPE_CHECKING = False

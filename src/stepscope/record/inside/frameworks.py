@@ -6,7 +6,7 @@ reads recordings may be imported from here.
 
 from __future__ import annotations
 
-from stepscope.errors import StepscopeError
+from stepscope.errors import reason_of
 from stepscope.notices import notify
 from stepscope.record.inside import triggers
 from stepscope.record.interrupts import HeldSignals
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Plan = Mapping[str, str]
 
-_begun: dict[str, Plan] = {}  # by what triggered
-_claims: dict[str, object] = {}  # what records already, or is about to
+_begun: dict[str, Plan] = {}  # by trigger
+_claims: dict[str, object] = {}  # kinds that are recorded, or about to be
 _sources: list[Source] = []  # in the order in which they started
 _turned_off: list[Source] = []
 _servers: list[PatchesWhenImported] = []
@@ -123,10 +123,7 @@ def _attempt(name: str, *moves: Callable[[], object]) -> bool:
         for move in moves:
             move()
     except Exception as error:
-        what = (
-            str(error) if isinstance(error, StepscopeError) else f"{type(error).__name__}: {error}"
-        )
-        notify(f"{name}: not recorded as it should be: {what}")
+        notify(f"{name}: not recorded as it should be: {reason_of(error)}")
         return False
     return True
 
@@ -167,7 +164,7 @@ def _limit(plan: Plan) -> MemoryLimit | None:
     return MemoryLimit(size, keep, plan["is_ring"] == "1", float(plan["seconds"]))
 
 
-# ---- what each begins
+# ---- what each kind begins
 
 
 def _record_requests(library: str, plan: Plan) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.record.stream.recovering import ProcessCapture
     from stepscope.trace.model import Trace
 
-_FEWEST_OPERATORS = 100  # of a process that does more than to start others
+_FEWEST_OPERATORS = 100  # a process with fewer only starts others
 
 
 class Member(RunProcess):
@@ -94,7 +94,7 @@ class Family:
         """
         if len(self.members) < 2:
             return next(iter(self.members), None)
-        for kind in (0, 1):  # of work
+        for kind in (0, 1):  # steps, then requests
             most = max(self.members, key=lambda member: member.work[kind])
             if most.work[kind]:
                 return most

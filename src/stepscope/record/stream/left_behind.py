@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from stepscope.record.stream.places import StreamFolders
 
-_THREAD = re.compile(r"[0-9]{1,18}")  # the system's number of one
+_THREAD = re.compile(r"[0-9]{1,18}")  # a thread id
 _Kind = TypeVar("_Kind", str, int)
-_MAIN_THREAD = "MainThread"  # what threading calls it, which the program may not import
-_SMALL_BYTES = 4 << 20  # for which the free memory is not asked
-_COPIES = 2  # of a file, while it is read
+_MAIN_THREAD = "MainThread"  # threading's name for it; the program may not import threading
+_SMALL_BYTES = 4 << 20  # smaller files are read without a look at the free memory
+_COPIES = 2  # copies of a file in memory while it is read
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class LeftBehind:
 
     def use_paths(self) -> None:
         """Name the files of its stacks as the process would have, for later reads of ``native``."""
-        with contextlib.suppress(KeyError, TypeError):  # nothing was told, or by somebody else
+        with contextlib.suppress(KeyError, TypeError):  # no valid paths were noted
             _native.set_paths(*self.meta[PATHS]["told"])
 
     def noted_by_sources(self, what: str, kind: type[_Kind]) -> dict[str, _Kind]:

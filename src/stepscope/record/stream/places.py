@@ -59,8 +59,8 @@ class StreamFolders:
     disk: str
     memory: str  # empty: there is none
     owner: ProcessId
-    about: dict[str, Any] = field(default_factory=dict)  # what whoever seals it must know
-    is_ours: bool = True  # this process made it, or its memory proves that this user did
+    about: dict[str, Any] = field(default_factory=dict)  # what the process that seals it needs
+    is_ours: bool = True  # made by this process, or proven to be this user's by its memory
     secret: str = field(default_factory=lambda: os.urandom(16).hex())
 
     @property
@@ -114,7 +114,7 @@ class StreamFolders:
             if not folder:
                 continue
             part = Path(folder) / f".{UNSEALED}"
-            with contextlib.suppress(OSError):  # whichever of the two there is
+            with contextlib.suppress(OSError):  # either folder may be missing
                 part.write_text(json.dumps(description, indent=1), encoding="utf-8")
                 part.replace(Path(folder) / UNSEALED)
 

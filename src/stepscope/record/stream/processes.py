@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _OOM_COUNT = "oom_kill"
-_ENDED = "ZX"  # a zombie, or gone
+_ENDED = "ZX"  # states of a zombie and a dead process
 _START_TIME, _STACK_START = 22, 28  # fields of /proc/PID/stat
 
 
@@ -18,7 +18,7 @@ class ProcessId:
 
     pid: int
     start_time: int
-    image: int  # where its stack begins: an exec makes it another; 0: not known
+    image: int  # start of its stack, which an exec changes; 0: unknown
     boot: str
     namespace: str
     host: str
@@ -38,14 +38,14 @@ class ProcessId:
     def is_alive(self) -> bool:
         """Return whether it still runs the same program; true if that cannot be known."""
         if self.boot != _boot():
-            return self.host != os.uname().nodename  # a folder that machines share
+            return self.host != os.uname().nodename  # another machine may share the folder
         if self.namespace != _namespace():
             return True
         fields = _fields(self.pid)
         if fields is None or int(fields[_START_TIME]) != self.start_time:
             return False
         image = int(fields[_STACK_START])
-        is_same_program = image == self.image or 0 in (image, self.image)  # 0: it is not known
+        is_same_program = image == self.image or 0 in (image, self.image)  # 0: unknown
         return fields[3] not in _ENDED and is_same_program
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 
-# What reading ends with where numbers of a stream lead nowhere.
+# Errors that reading a damaged stream raises.
 _OF_DAMAGE = (Damage, IndexError, KeyError, OverflowError, TypeError, ValueError, struct.error)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-_OF_FILES = ("cwd", "main_file", "path")  # of the facts that a process notes
+_OF_FILES = ("cwd", "main_file", "path")  # facts that name files
 
 # Without a tmpfs, memory is written to disk several times a second.
 _MOST_UNSAVED = "up to one second before its end may be missing"

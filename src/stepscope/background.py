@@ -1,7 +1,7 @@
-"""Work that is done beside the program: files that are written after a recording has ended.
+"""Files that are written in the background after a recording has ended.
 
-One thread does it, in order. It is no daemon: a program that ends waits for its files. A forked
-child has nothing of it: what its parent is writing is the parent's.
+One thread writes them in order. It is no daemon: a program that ends waits for its files. A forked
+child starts without jobs; the parent writes its own files.
 """
 
 from __future__ import annotations

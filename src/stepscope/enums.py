@@ -23,7 +23,7 @@ class NamedAlike(Enum):
 class NumberedAlike(IntEnum):
     """An enum whose members equal those of a framework's own, written in C++, and print as they do.
 
-    As long as they are on the left: such enums say that nothing else is equal to them.
+    They equal the framework's only on the left of ``==``: such enums equal nothing but themselves.
     """
 
     def __eq__(self, other: object) -> bool:

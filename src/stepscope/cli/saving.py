@@ -39,8 +39,8 @@ class NotPlacedError(StepscopeError):
 def save_somewhere(trace: Trace, wanted: Path, *, force: bool) -> Path | None:
     """Save a trace, at best as ``wanted``; return where it is, None when it is lost.
 
-    Whatever goes wrong is told in one line. Nothing that is there is replaced without ``force``:
-    the next name that is free is taken instead.
+    Each failure is printed in one line. Without ``force`` nothing is replaced: the trace gets the
+    next free name.
     """
     try:
         return place(wanted, lambda path: write(trace, path, force=False), force=force)

@@ -14,9 +14,9 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 @contextlib.contextmanager
 def held_signals() -> Iterator[None]:
-    """Have signals that would kill us wait for the end of this: what is made is not left half.
+    """Defer signals that would kill this process, so that the block leaves nothing half made.
 
-    They are caught, not blocked: threads of libraries would get those that this one blocks.
+    They are caught, not blocked: threads of libraries would get signals that only this one blocks.
     """
     pending: list[int] = []
     caught: list[signal.Signals] = []

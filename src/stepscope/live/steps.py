@@ -81,9 +81,9 @@ class StepWatch:
             self.count += len(steps)
 
     def after(self, count: int) -> tuple[Sequence[Step], int]:
-        """Return the steps after the first so many, as far as they are remembered, and their count.
+        """Return the remembered steps after the first ``count``, and the number of all steps.
 
-        Who else reads takes none away.
+        Several readers get the same steps.
         """
         self.read()
         with self._reading:

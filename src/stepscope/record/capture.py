@@ -59,7 +59,7 @@ def recorded(
 ) -> Recorded:
     """Convert the native columns of a closed window; ``thread_names`` is by system thread id.
 
-    What numbers of stacks and types mean is asked of this process, unless another recorded them.
+    Stacks and types are looked up in this process, unless tables of another one are given.
     """
     strings = Strings(columns["blob"], columns["offsets"])
     args = Args()
@@ -135,7 +135,7 @@ def _distinct(ids: UInt32) -> list[int]:
 
 def _dumps(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    # Half a character, from an escape, has no UTF-8 form: it stays an escape.
+    # A lone surrogate, from an escape, has no UTF-8 form: it stays an escape.
     return text if text.isascii() or _is_valid(text) else json.dumps(value)
 
 
@@ -192,12 +192,12 @@ def _with_stacks(
     numbers: UInt32,
     stack_table: Callable[[UInt32], Any],
 ) -> tuple[Strings, Stacks, UInt32]:
-    """Return the strings with those of the frames, the table, and each slice's row in it.
+    """Return the strings with the frames' texts, the table of stacks, and each slice's row in it.
 
     ``numbers`` are the recorder's: they are valid until ``_native.clear_stacks()``.
     """
     rows, parent, frame, texts = stack_table(numbers)
-    # Row 0 is the empty stack, and string 0 is the empty text; the rest is put behind ours.
+    # Row 0 is the empty stack, and string 0 the empty text; the others are appended to our strings.
     frame[1:] += np.uint32(len(strings) - 1)
     return Strings.of([*strings, *texts[1:]]), Stacks(parent, frame), rows
 

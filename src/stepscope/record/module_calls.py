@@ -40,9 +40,9 @@ class Anatomy(Protocol):
 
 
 class Names(dict[int, "Entry"]):
-    """The modules of one model by their id: who it was, its name, and a JSON fragment about it.
+    """The modules of one model by id: a weak reference, the name, and a JSON fragment.
 
-    An id may come to mean another object; the weak reference tells.
+    The weak reference shows whether the id means another object by now.
     """
 
     def __init__(self, root: Any, anatomy: Anatomy) -> None:
@@ -144,14 +144,11 @@ class ModuleCalls:
         self._tells_input = tells_input
         self.models = Models(anatomy)
         self.watched = Patches(self._watch)
-        """While these hold, calls are seen, and told to who listens (``_native.tell_calls``).
-
-        What is recorded of them is up to those below.
-        """
+        """While these are acquired, listeners get the calls (``_native.tell_calls``)."""
         self.recorded = Patches(self._record_models)
-        """While these hold, calls of models are recorded."""
+        """While these are acquired, too, calls of models are recorded."""
         self.named = Patches(self._name)
-        """While these hold, too, those of their parts are."""
+        """While these are acquired, too, calls of the models' parts are recorded."""
 
     def in_phase(self, phase: str, is_marked: Callable[[], bool]) -> Patches:
         """Return patches that make each call a range of a phase, unless something else marks it."""

@@ -75,8 +75,8 @@ def finish(disk: Path, memory: Path | None, ending: str) -> None:
 def _is_answered_at_once(folders: StreamFolders, ending: str) -> bool:
     """Answer for a program that ended without an event, before it could be sampled.
 
-    What makes and shows a trace takes longer to import than such a program to run. So the stream
-    stays as it is, for whoever reads it, unless a file was asked for.
+    Building a trace takes longer to import than such a program takes to run. So the stream stays as
+    it is, unless a file was asked for.
     """
     about, names = folders.about, folders.processes()
     is_asked = about["is_output_named"] or about["json"] or about["options"]["report"]

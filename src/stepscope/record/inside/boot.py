@@ -276,8 +276,11 @@ class Agent:
             self._note(SOURCES, self._frameworks.describe())
             self._hooks += 1
             # The framework resets its own state in a forked child before this hook runs.
-            hook = _InChild(self, self._hooks).begin
-            os.register_at_fork(after_in_child=self._native.shielded(hook))
+            number = self._hooks
+            shielded = self._native.shielded
+            os.register_at_fork(
+                after_in_child=shielded(lambda: self._begin_frameworks_in_child(number))
+            )
         except Exception as error:
             self.notify(f"{name} is not recorded: {type(error).__name__}: {error}")
 
@@ -357,8 +360,8 @@ class Agent:
         util: Any = sys.modules["multiprocessing.util"]
         util.Finalize(None, self.finish, exitpriority=-1000)
 
-    def frameworks_in_child(self, hook: int) -> None:
-        """Record the frameworks again in a forked child, once all of them have cleaned up."""
+    def _begin_frameworks_in_child(self, hook: int) -> None:
+        """Record the frameworks again in a forked child: the last hook runs after all clean-ups."""
         if hook == self._hooks and self._frameworks is not None:
             self._frameworks.after_fork_in_child()
 
@@ -447,17 +450,6 @@ def _first_spec(finders: "Any", but: object, name: str, path: "Any", target: "An
         if spec is not None:
             return spec
     return None
-
-
-class _InChild:
-    """One of several hooks of a fork, of which only the last registered one acts."""
-
-    def __init__(self, agent: Agent, number: int) -> None:
-        self._agent = agent
-        self._number = number
-
-    def begin(self) -> None:
-        self._agent.frameworks_in_child(self._number)
 
 
 def _native() -> "Any":

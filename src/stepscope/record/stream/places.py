@@ -172,9 +172,9 @@ def is_unsealed(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def only_sealer(folder: Path) -> Iterator[bool]:
-    """Wait until nobody else seals a recording; whether it is still to be sealed then.
+    """Wait until no other process seals a recording; yield whether it is still unsealed.
 
-    The answer of a run may be at it while a user asks for the same.
+    The answer of a run may be sealing it while a user reads it.
     """
     try:
         file = os.open(folder / UNSEALED, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -235,7 +235,7 @@ def test_a_trace_tells_whether_the_program_has_changes(tmp_path: Path) -> None:
     git("add", ".")
     git("commit", "-m", "first")
     path.write_text("pass")
-    stepscope_run("--no-summary", "program.py", cwd=tmp_path)
+    stepscope_run("--no-summary", "-o", "run", "program.py", cwd=tmp_path)
     assert saved_trace(tmp_path).info.revision["changed"] == "yes"
 
 

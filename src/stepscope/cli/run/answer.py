@@ -32,13 +32,13 @@ from stepscope.units import duration_text
 
 # A sampler sees a shorter program only a few times: shares of its time would be wrong.
 _TOO_SHORT_NS = 50_000_000
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(words: list[str] | None = None) -> None:
     """Take the folders on disk and in memory, and how the program ended: ``exit:1``."""
     disk, memory, ending = words or sys.argv[1:]
     _encode_as_asked()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing half written stays
     try:
         finish(Path(disk), Path(memory) if memory else None, ending)
     except Exception as error:
@@ -111,12 +111,34 @@ def _is_answered_at_once(folders: StreamFolders, ending: str) -> bool:
     return True
 
 
+def _interrupt(_number: int, _frame: object) -> None:
+    """End in order, so that nothing half written stays; what comes next would disturb that."""
+    for number in _INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _take_interrupts() -> None:
+    """Take the signals that have waited since this process was started.
+
+    In the middle of an import, libraries turn a KeyboardInterrupt into other errors.
+    """
+    import numpy as np
+    import polars as pl
+
+    pl.Series(np.zeros(1, np.uint32))  # it looks for NumPy's interface now
+    for number in _INTERRUPTS:
+        signal.signal(number, _interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
+
+
 def _answer(folders: StreamFolders, ending: str) -> None:
     from stepscope.cli.ranks.launch import Job
     from stepscope.cli.run.report import Report
     from stepscope.record.stream.family import Family
     from stepscope.trace.revision import note_program
 
+    _take_interrupts()
     about = folders.about
     options = {**about["options"], "json": Path(about["json"]) if about["json"] else None}
     job = Job.from_json(about["job"])

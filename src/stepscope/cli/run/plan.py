@@ -146,7 +146,8 @@ class RunFolders:
 
     def answer_command(self) -> list[str]:
         """Return the command that reads the recording after the program's end, and shows it."""
-        return self._command_of("stepscope.cli.run.answer")
+        wait = "import _signal as s; s.pthread_sigmask(s.SIG_BLOCK, {s.SIGINT, s.SIGTERM})\n"
+        return self._command_of("stepscope.cli.run.answer", wait)
 
     def companion_command(self) -> list[str]:
         """Return the command that follows the recording until SIGTERM; empty if nothing needs it.

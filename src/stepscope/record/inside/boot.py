@@ -287,6 +287,8 @@ class Agent:
     def _library_opens(self, name: object) -> None:
         """Start recording devices when ctypes is about to load CUDA, which shows in no import."""
         triggers: Any = sys.modules["stepscope.record.inside.triggers"]
+        if any(module in sys.modules for module in triggers.BEGIN_DEVICES):
+            return  # they load it themselves, in the middle of their import
         library = triggers.CUDA_LIBRARY
         if library in self._triggers and os.path.basename(str(name)).startswith(triggers.OF_CUDA):
             del self._triggers[library]

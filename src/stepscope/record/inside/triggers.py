@@ -34,3 +34,5 @@ TRIGGERS = {
     **dict.fromkeys(_SERVES, (REQUESTS,)),
 }
 """By the name of a module, what begins once its code has run."""
+
+BEGIN_DEVICES = tuple(name for name, kinds in TRIGGERS.items() if DEVICES in kinds)

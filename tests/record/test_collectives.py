@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.frameworks.torch.flight_recorder import complete_calls
+from stepscope.frameworks.torch.collectives import complete_calls
 from stepscope.record.collective_columns import annotated, calls_named
 from stepscope.record.collectives import Collective, Group, number_calls, take_notes
 from stepscope.trace.names import plain_collective

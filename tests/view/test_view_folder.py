@@ -15,7 +15,7 @@ from stepscope.errors import TraceReadError
 from stepscope.formats import read_trace
 from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb
 from stepscope.view import folder as folder_module
-from stepscope.view.figures import key_figures
+from stepscope.view.library import key_figures
 from viewing import folder_at, saved, small_trace, written
 
 if TYPE_CHECKING:

@@ -4,19 +4,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/nesting.h"
+#include "fuzz.h"
 #include "json/chrome_reader.h"
 
 namespace {
 
+using namespace stepscope::testing;
 using stepscope::json::ChromeColumns;
 using stepscope::json::ChromeReader;
 
@@ -57,12 +55,6 @@ constexpr std::string_view kTokens[] = {
     "\n",
 };
 
-void check(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "chrome_reader_fuzz: %s\n", what);
-  std::abort();
-}
-
 void read(std::string_view text, size_t chunk) {
   ChromeReader reader;
   for (size_t at = 0; at < text.size(); at += chunk) reader.feed(text.substr(at, chunk));
@@ -83,46 +75,24 @@ void read(std::string_view text, size_t chunk) {
   }
 }
 
-std::string mutated(std::string text, std::mt19937& random) {
-  const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n)(random); };
-  for (size_t edits = below(6) + 1; edits > 0 && !text.empty(); --edits) {
-    const size_t at = below(text.size() - 1);
-    switch (below(3)) {
-      case 0:
-        text[at] = static_cast<char>(below(255));
-        break;
-      case 1:
-        text.erase(at, below(30));
-        break;
-      case 2:
-        text.insert(at, kTokens[below(std::size(kTokens) - 1)]);
-        break;
-      default:
-        text.insert(at, text.substr(below(text.size() - 1), below(60)));
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
-  const long rounds = count > 1 ? std::atol(arguments[1]) : 2000;
+  const long rounds = rounds_of(count, arguments);
   std::vector<std::string> seeds(std::begin(kSeeds), std::end(kSeeds));
-  for (int i = 2; i < count; ++i) {
-    std::ifstream file(arguments[i], std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(file)), {});
+  for (const std::string& text : files_of(count, arguments)) {
     seeds.push_back(text.substr(0, kSeedBytes));
-    seeds.push_back("[" + text.substr(std::min(text.size(), text.size() / 2), kSeedBytes));
+    seeds.push_back("[" + text.substr(text.size() / 2, kSeedBytes));
   }
   std::mt19937 random(20240607);
+  const auto token = [&] { return kTokens[up_to(std::size(kTokens) - 1, random)]; };
   for (const std::string& seed : seeds) {
     for (size_t cut = 0; cut <= seed.size(); ++cut) {
       read(std::string_view(seed).substr(0, cut), seed.size() + 1);
     }
     for (const size_t chunk : {1U, 2U, 7U, 63U, 64U, 65U}) read(seed, chunk);
     for (long round = 0; round < rounds; ++round) {
-      const std::string text = mutated(seed, random);
+      const std::string text = mutated(seed, random, token);
       read(text, round % 3 == 0 ? 1 + random() % 100 : text.size() + 1);
     }
   }

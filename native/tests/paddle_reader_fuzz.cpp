@@ -4,30 +4,22 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fuzz.h"
 #include "paddle/chrome_labels.h"
 #include "paddle/proto_reader.h"
 
 namespace {
 
+using namespace stepscope::testing;
 using stepscope::paddle::NodeTrees;
 using stepscope::paddle::ProtoReader;
 
 constexpr size_t kSeedBytes = 3000;
-
-void check(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "paddle_reader_fuzz: %s\n", what);
-  std::abort();
-}
 
 std::string varint(uint64_t value) {
   std::string out;
@@ -114,48 +106,26 @@ void unlabel(std::string_view text) {
   check(found.name.size() == 3 && found.start_ns.size() == 3, "labels differ in number");
 }
 
-std::string mutated(std::string text, std::mt19937& random) {
-  const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n)(random); };
-  for (size_t edits = below(5) + 1; edits > 0 && !text.empty(); --edits) {
-    const size_t at = below(text.size() - 1);
-    switch (below(3)) {
-      case 0:
-        text[at] = static_cast<char>(below(255));
-        break;
-      case 1:
-        text.erase(at, below(20));
-        break;
-      case 2:
-        text.insert(at, varint(uint64_t{1} << below(63)));
-        break;
-      default:
-        text.insert(at, text.substr(below(text.size() - 1), below(60)));
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
-  const long rounds = count > 1 ? std::atol(arguments[1]) : 2000;
+  const long rounds = rounds_of(count, arguments);
   std::vector<std::string> seeds = {
       seed(), R"(a "name"[12.345 us]b[1.000 ms]"start_time": "0.000 us", "end_time": "-1.250 us")"};
-  for (int i = 2; i < count; ++i) {
-    std::ifstream file(arguments[i], std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+  for (const std::string& text : files_of(count, arguments)) {
     seeds.push_back(text.substr(0, kSeedBytes));
   }
   check(ProtoReader().read(seeds[0]).name.size() == 5, "the seed is not read as a file");
   read(std::string(1 << 20, '\x53'));  // groups a million deep
   std::mt19937 random(20240607);
+  const auto any_varint = [&] { return varint(uint64_t{1} << up_to(63, random)); };
   for (const std::string& text : seeds) {
     for (size_t cut = 0; cut <= text.size(); ++cut) {
       read(std::string_view(text).substr(0, cut));
       unlabel(std::string_view(text).substr(0, cut));
     }
     for (long round = 0; round < rounds; ++round) {
-      const std::string changed = mutated(text, random);
+      const std::string changed = mutated(text, random, any_varint);
       read(changed);
       unlabel(changed);
     }

@@ -5,29 +5,21 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fuzz.h"
 #include "perfetto/reader.h"
 #include "perfetto/writer.h"
 
 namespace {
 
+using namespace stepscope::testing;
 using stepscope::perfetto::PerfettoColumns;
 using stepscope::perfetto::Reader;
 
 constexpr size_t kSeedBytes = 4000;
-
-void check(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "perfetto_reader_fuzz: %s\n", what);
-  std::abort();
-}
 
 PerfettoColumns read(std::string_view bytes) {
   // What a zlib stream holds does not matter here: its bytes stand for themselves.
@@ -94,44 +86,21 @@ std::string seed(std::mt19937& random, size_t rows) {
   return file;
 }
 
-std::string mutated(std::string text, std::mt19937& random) {
-  const auto below = [&](size_t end) { return random() % (end + 1); };
-  for (size_t change = 0; change <= below(5); ++change) {
-    if (text.empty()) text = "\n";
-    const size_t at = below(text.size() - 1);
-    switch (below(4)) {
-      case 0:
-        text[at] = static_cast<char>(below(255));
-        break;
-      case 1:
-        text.erase(at, below(20));
-        break;
-      case 2:
-        text.insert(at, std::string(1 + below(9), '\xff'));
-        break;
-      default:
-        text.insert(at, text.substr(below(text.size() - 1), below(60)));
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
-  const long rounds = count > 1 ? std::atol(arguments[1]) : 2000;
+  const long rounds = rounds_of(count, arguments);
   std::mt19937 random(20240607);
+  const auto high_bytes = [&] { return std::string(1 + up_to(9, random), '\xff'); };
   for (size_t rows = 2; rows < 200; ++rows) seed(random, rows);
   std::vector<std::string> seeds = {seed(random, 12)};
-  for (int i = 2; i < count; ++i) {
-    std::ifstream file(arguments[i], std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+  for (const std::string& text : files_of(count, arguments)) {
     seeds.push_back(text.substr(0, kSeedBytes));
   }
   read(std::string(1 << 20, '\x53'));  // groups a million deep
   for (const std::string& text : seeds) {
     for (size_t cut = 0; cut <= text.size(); ++cut) read(std::string_view(text).substr(0, cut));
-    for (long round = 0; round < rounds; ++round) read(mutated(text, random));
+    for (long round = 0; round < rounds; ++round) read(mutated(text, random, high_bytes));
   }
   std::printf("perfetto_reader_fuzz: %zu seeds, %ld mutations each\n", seeds.size(), rounds);
 }

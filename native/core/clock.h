@@ -54,7 +54,7 @@ class TickMap {
 
   // A point too close to the one before is left out.
   void add_if_due();
-  // Nobody will ask for what was before: points that no later moment needs may go.
+  // Drops points that no moment from `ticks` on needs.
   void forget_before(uint64_t ticks);
   // The map as of now, with this moment as its last point.
   TickMap closed() const;

@@ -50,10 +50,10 @@ class HeldBlocks {
   }
 
  private:
-  // What is given back sooner is no memory that grows.
+  // A block that is released sooner has no part in memory growth.
   static constexpr int64_t kShortLifeNs = 250'000'000;
-  // More blocks that were given back tell no more: from here on, every other one is forgotten, and
-  // those that stay stand for twice as many bytes.
+  // At this number of released blocks, every other one is dropped, and the rest stand for twice as
+  // many bytes: a larger sample shows nothing more.
   static constexpr size_t kMostReleased = size_t{1} << 16;
   static constexpr int64_t kMostBytes = INT64_MAX / 2;
 

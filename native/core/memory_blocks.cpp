@@ -75,8 +75,8 @@ MemoryBlocks::Change MemoryBlocks::remove(uintptr_t address) {
   return {-gone.bytes, in_use(gone.device) -= gone.bytes, gone.device};
 }
 
-// A release may come before its allocation, when another thread made that: it is kept to outdate
-// it.
+// If another thread allocated a block, its release may come first. It is kept, so that the older
+// allocation is ignored when it comes.
 void ForgottenBlocks::note(const Record& event) {
   note(event.block.address, {event.start_ticks, event.block.bytes, event.block.device});
 }

@@ -64,8 +64,8 @@ class ForgottenBlocks {
   size_t room_ = 4096;  // how many are kept before the released ones go
 };
 
-// The blocks that were in use when recordings ended: a later recording sees their releases, and
-// counts them as in use. Releases that no recording sees are noted here.
+// The blocks that were in use when recordings ended. A later recording counts them as in use and
+// sees their releases; releases between recordings are noted here.
 class BlocksLeft {
  public:
   static BlocksLeft& instance();

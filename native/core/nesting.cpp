@@ -32,8 +32,8 @@ void drop_ended(Stack& stack, int64_t now_ns) {
   while (!stack.empty() && stack.back().end_ns <= now_ns) stack.pop_back();
 }
 
-// What was popped here started earlier and ends earlier: whatever it would still enclose, the new
-// slice encloses too.
+// A slice that is dropped here ends before the new one: the new slice encloses everything that the
+// dropped one would.
 void drop_outlasted(Stack& stack, int64_t end_ns, size_t row, Nesting& out) {
   const size_t before = stack.size();
   while (!stack.empty() && stack.back().end_ns < end_ns) {
@@ -62,7 +62,7 @@ class OwnTime {
   }
 
  private:
-  // What has ended below another that is still open has nothing left to get.
+  // A slice that ended below an open one gets no more time.
   void credit(int64_t until_ns, std::vector<int64_t>& self_ns) {
     if (until_ns <= now_ns_) return;
     self_ns[static_cast<size_t>(open_.back().row)] += until_ns - now_ns_;

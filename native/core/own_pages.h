@@ -1,7 +1,7 @@
 // Memory of our own, from the kernel, for what a recording keeps.
 //
-// In the program's heap such pieces would stay in the holes that its tensors leave for a moment:
-// the next tensors no longer fit there, and the heap grows by them, again and again.
+// In the program's heap, our pieces would take holes that its tensors leave for a moment. The next
+// tensors would not fit there, and the heap would grow again and again.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// The threads that are ours: whoever tells what the program's threads do leaves them out.
+// Our own threads, which are left out of what is shown of the program's threads.
 #pragma once
 
 #include <pthread.h>
@@ -7,7 +7,9 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
+#include <utility>
 
 namespace stepscope {
 
@@ -65,5 +67,25 @@ class Worker {
   pthread_t thread_{};
   pid_t started_in_ = 0;  // the process; 0: not started
 };
+
+inline bool Worker::begin(void* (*run)(void*), void* self, size_t stack_bytes) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);  // our own faults
+  pthread_attr_t about;
+  pthread_attr_init(&about);
+  if (stack_bytes) pthread_attr_setstacksize(&about, stack_bytes);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const bool is_started = pthread_create(&thread_, &about, run, self) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&about);
+  if (is_started) started_in_ = getpid();
+  return is_started;
+}
+
+inline void Worker::join() {
+  if (std::exchange(started_in_, 0) == getpid()) pthread_join(thread_, nullptr);
+}
 
 }  // namespace stepscope

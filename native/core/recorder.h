@@ -13,7 +13,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/recent_ranges.h"
 #include "core/recording.h"
 #include "core/snapshot.h"
 #include "core/thread_state.h"
@@ -21,7 +20,7 @@
 
 namespace stepscope {
 
-// Who is told of sampled blocks of memory, on any thread, with the GIL or without.
+// Called for sampled blocks of memory, on any thread, with the GIL or without.
 struct BlockListener {
   void (*sampled)(uintptr_t address, int64_t bytes, Device device);
   void (*released)(uintptr_t address);
@@ -37,7 +36,7 @@ class Recorder {
   // What the window has seen so far; it goes on. An unknown window (one that a fork left behind)
   // gives nothing.
   HeldWindow look_at_window(uint64_t window);
-  // The ranges of such names that ended since then; nothing where nothing records.
+  // The ranges that ended since then and whose names begin with one of the prefixes, in no order.
   std::vector<RecentRange> recent_ranges(uint64_t since_ticks,
                                          const std::vector<std::string>& prefixes);
   // What the window saw; its last call for this window.
@@ -54,18 +53,19 @@ class Recorder {
   static OpenSlice* begin(Kind kind, std::string_view name, std::string_view detail,
                           uint32_t context);
   static void end(OpenSlice* slice);
-  // Call one that is open by another name.
+  // Renames an open slice.
   static void rename(OpenSlice* slice, std::string_view name);
 
-  // A name that whoever begins slices keeps, under a key of their own. It serves one recording.
+  // An interned name, which a caller keeps to begin more slices with. It is valid for one
+  // recording.
   struct Label {
     uint32_t generation = 0;  // 0: of none
     uint32_t id = 0;
   };
   static Label label(std::string_view name);
-  // With a label of this recording, and without a stack. Given a time, it began then.
+  // Begins a slice without a stack, now or at the given time. The label is of this recording.
   static OpenSlice* begin(Kind kind, Label label, uint64_t start_ticks = 0);
-  // It will not be seen to end: record it as unfinished, until now.
+  // Records a slice whose end will not be seen, as unfinished at this moment.
   static void cut_off(OpenSlice* slice);
 
   // The encoded inputs of the operator that this thread began last.
@@ -74,9 +74,9 @@ class Recorder {
   // Blocks of memory: handed out, given back, and what one holds (a MemoryOwner).
   static void allocated(uintptr_t address, int64_t bytes, Device device);
   static void released(uintptr_t address);
-  // See releases of blocks that earlier recordings have left, in what is being recorded.
+  // Has this recording see releases of blocks that were allocated in earlier recordings.
   void remember_blocks();
-  // The same of an allocator that keeps its own books: its totals after the change.
+  // The same for an allocator that counts itself: with its totals after the change.
   static void memory_changed(uintptr_t address, int64_t bytes, int64_t allocated, int64_t reserved,
                              Device device);
   static void owned(uintptr_t address, int64_t bytes, Device device, uint8_t owner);
@@ -89,9 +89,9 @@ class Recorder {
   // For good, or null: nobody.
   static void set_block_listener(const BlockListener* listener);
 
-  // How to learn the asyncio context of the calling thread; asked only where tasks were seen.
+  // Sets what returns the asyncio context of the calling thread; only called once tasks were seen.
   static void set_context_source(uint32_t (*current_context)());
-  // How to learn the Python stack of the calling thread, as a number that is not 0; null: do not.
+  // Sets what returns the number of the calling thread's Python stack, not 0; null: no stacks.
   static void set_stack_source(uint32_t (*current_stack)());
 
   // What the types of tensors are called, by their encoded number.

@@ -8,10 +8,10 @@
 namespace stepscope {
 namespace {
 
-// The thread's state as a member of the active recording; null when nothing records.
+// Joins the thread's state to the active recording and returns that; null when nothing records.
 //
-// What this pointer points to is reached through it only, which orders the reads on every processor
-// in use.
+// The recording is only reached through this pointer, which orders the reads on every processor in
+// use.
 Recording* joined(ThreadState& state) {
   Recording* const active = shared_state.active.load(kHandshake);
   const uint32_t generation = shared_state.generation.load(kObserve);
@@ -25,10 +25,10 @@ void drop(Recording& recording) {
   if (Stream::is_on()) Stream::instance().note_dropped();
 }
 
-// What is kept even when the limit is met: few, and without them the rest cannot be read.
+// These are kept even at the limit: there are few, and the rest cannot be read without them.
 bool is_precious(Kind kind) { return kind == Kind::kRange || kind == Kind::kRequest; }
 
-// Room for a record where there is none, or where the limit was met; false when it leaves none.
+// Makes room for one record. False if the limit leaves none; precious records may use a reserve.
 bool make_room(ThreadState& state, Recording& recording, bool is_precious) {
   Cursor& cursor = state.cursor;
   if (state.full && state.limits_seen != recording.limits_set()) {
@@ -56,8 +56,8 @@ void append(ThreadState& state, Recording& recording, const Record& record) {
 // The slow path to begin a slice: whatever the state of the thread and of the recording. `describe`
 // completes its facts, and may refuse.
 //
-// The stack is asked for before the thread is Inside: for a new one it waits for the GIL, and who
-// has that may wait for somebody who waits until nobody is inside.
+// The stack is read before the thread is Inside. A new stack waits for the GIL, whose holder may be
+// waiting for a thread that waits until no thread is inside.
 template <typename Describe>
 [[gnu::always_inline]] inline OpenSlice* begin_slice(SliceFacts facts, uint64_t start_ticks,
                                                      const Describe& describe) {
@@ -75,7 +75,7 @@ template <typename Describe>
   return slice;
 }
 
-// The slow path to end it.
+// The slow path to end a slice.
 [[gnu::noinline]] void end_slice(OpenSlice* slice, uint8_t flags) {
   const uint64_t now_ticks = Clock::ticks();
   ThreadState* const state = ThreadState::current();

@@ -19,9 +19,9 @@ namespace {
 constexpr size_t kFirstChunkRecords = 256;
 constexpr size_t kLargestChunkRecords = 4096;
 
-// Of a large chunk the kernel is asked for the pages of so many records at a time. A page fault in
-// the middle of an operator costs it ten times what a page costs that comes with others; those of a
-// whole chunk at once would be a pause that shows in the recording.
+// The kernel is asked for the pages of this many records at a time. A page fault inside an operator
+// costs ten times as much as a page that comes with others; all pages of a large chunk at once
+// would be a pause that shows in the recording.
 constexpr size_t kReadyRecords = 1024;
 
 constexpr uint64_t kReserveShare = 8;
@@ -80,7 +80,7 @@ size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) 
   return std::clamp(share, kSmallestChunkRecords, wanted);
 }
 
-// Let a cursor that has filled all that was ready go on in its chunk; false when that is full.
+// Makes the next records of a chunk ready for its cursor; false if the chunk is full.
 bool make_ready(Chunk& chunk, Cursor& cursor) {
   const auto filled = static_cast<size_t>(cursor.next.load() - chunk.records);
   if (filled == chunk.capacity) return false;
@@ -97,7 +97,7 @@ void retire_chunk(Chunk& chunk) {
   chunk.size = static_cast<size_t>(cursor.next.load() - chunk.records);
   chunk.retired_ticks = Clock::ticks();
   if (chunk.lasting) chunk.lasting->size = static_cast<uint32_t>(chunk.size);
-  // Whoever reads it after our death finds its size before the cursor has gone on.
+  // A reader after our death must find the size before the cursor moves on.
   std::atomic_signal_fence(std::memory_order_release);
   cursor.next = cursor.end = nullptr;
 }

@@ -72,6 +72,13 @@ struct ChunkView {
   bool is_retired = true;
 };
 
+// A range that has ended, as a program is watched while it records.
+struct RecentRange {
+  uint64_t start_ticks = 0;
+  uint64_t end_ticks = 0;
+  std::string name;
+};
+
 struct ThreadInfo {
   int64_t os_id = 0;
   uint32_t logical_id = 0;  // the framework's own number, 0 when it has none
@@ -85,9 +92,8 @@ class Recording {
   uint32_t add_thread(ThreadInfo info);
   void set_logical_id(uint32_t thread, uint32_t logical_id);
 
-  // Let the cursor go on in a fresh chunk; false when the limit says no. Ranges may use a reserve
-  // beyond the limit: a step or a user's range ends late, and is worth more than the operators that
-  // it encloses.
+  // Gives the cursor a new chunk; false if the limit allows none. Ranges may use a reserve beyond
+  // the limit: they end late, and are worth more than the operators inside them.
   bool next_chunk(Cursor& cursor, bool use_reserve);
 
   // The cursor's thread is gone: nobody fills its chunk any more.
@@ -103,11 +109,11 @@ class Recording {
 
   // Another window wants more; threads that were refused may ask again.
   void widen(Limit limit);
-  // One that wanted more is gone: only rings take less from now on.
+  // A window is gone. Only a ring takes less memory from now on.
   void narrow(Limit limit);
   uint32_t limits_set() const { return limits_set_.load(std::memory_order_relaxed); }
 
-  // Count what a window loses of its own: drops from now on, and evictions of what began in it.
+  // What a window lost: records dropped since it opened, and evicted ones that began in it.
   struct Watch {
     uint64_t start_ticks = 0;
     Limit limit;

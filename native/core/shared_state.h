@@ -7,8 +7,8 @@ namespace stepscope {
 
 inline constinit SharedState shared_state;
 
-// Have every lane look again whether its fast path is open. What was changed before this is seen by
-// whoever sees this.
+// Has every lane check again whether its fast path is open. A lane that sees the new epoch also
+// sees what was changed before it.
 inline void change_epoch() { shared_state.epoch.fetch_add(1); }
 
 }  // namespace stepscope

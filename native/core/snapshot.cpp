@@ -60,9 +60,9 @@ Run merge_by_start(std::vector<Run> runs) {
   return merged;
 }
 
-// Work out the changes from kBlock records, which are in order of time: what a release gave back,
-// and what was in use after each. Blocks that were there before the window count, too; the release
-// of one that was there before the recording is not a change.
+// Turns kBlock records, in order of time, into changes: how much a release gave back, and how much
+// was in use after each. Blocks from before the window count, too. The release of a block from
+// before the recording is not a change.
 std::vector<Record> changes_of(const Run& events, MemoryBlocks blocks, uint64_t start_ticks) {
   std::vector<Record> changes;
   for (const Record* event : events) {
@@ -77,8 +77,8 @@ std::vector<Record> changes_of(const Run& events, MemoryBlocks blocks, uint64_t 
   return changes;
 }
 
-// Find the slices whose inputs were sampled. Records of a thread stand in the order in which they
-// were begun, and so do its samples.
+// Finds the slices whose inputs were sampled. Both the records and the samples of a thread are in
+// the order in which the slices began.
 std::vector<std::pair<size_t, uint32_t>> places_of(const std::vector<Run>& samples,
                                                    const Run& records) {
   std::vector<std::pair<size_t, uint32_t>> places;
@@ -168,7 +168,7 @@ void put_in_order(Snapshot& out, uint64_t asked_ticks, MemoryBlocks blocks_befor
     return record.kind == Kind::kPython && record.start_ticks < out.start_ticks &&
            record.slice.end_ticks > out.start_ticks && record.thread < runs.size();
   };
-  // Of what a ring still holds of the time before: it has fallen off all the same.
+  // Records older than a ring's window are lost, even when their chunk is still in memory.
   const auto has_fallen_off = [&](const Record& record) {
     return record.start_ticks < out.start_ticks && record.start_ticks >= asked_ticks;
   };

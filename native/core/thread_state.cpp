@@ -144,8 +144,8 @@ void ThreadState::detach(ThreadState* state) {
 void ThreadState::grow() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  // As many as a slab has, not all: the next thread would find none and make a slab of its own, and
-  // where threads come and go there would be no end to it.
+  // Takes no more than a slab: if one thread took all, each new thread would have to make a slab,
+  // and memory would grow as threads come and go.
   for (size_t taken = 0; all.orphans && taken < kSlabSlices; ++taken) {
     OpenSlice* const slice = all.orphans;
     all.orphans = slice->next();
@@ -204,9 +204,9 @@ void ThreadState::look() {
   epoch = is_plain && is_current && !full && !in_tasks ? looked : 0;
 }
 
-// The registry's lock is held throughout: a thread that ends just now and finds nothing recording
-// waits with giving up its state, whose cursor a chunk still points to. A thread takes that lock
-// only while it is not inside, so this cannot wait for itself.
+// The registry's lock is held throughout, so that a thread that ends now keeps its state, whose
+// cursor a chunk still points to. Threads take that lock only while they are not inside, so there
+// is no deadlock.
 void ThreadState::end_recording(Recording& recording) {
   const ThreadState* const self = mine_;
   Registry& all = registry();
@@ -238,8 +238,8 @@ std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_t
     racing_copy(copies[i], candidates[i].first->record);
     copies[i].slice.end_ticks = end_ticks;
   }
-  // A slice that was used again before it was copied shows so after this: the one seen first has
-  // ended and stands in a chunk.
+  // If a slice was reused before it was copied, this shows it: the first slice has ended then, and
+  // is in a chunk.
   Inside::order_with_others();
   std::vector<Record> open;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -264,8 +264,8 @@ void ThreadState::forget_others_after_fork() {
   Registry& all = registry();
   all.threads.clear();
   if (has_lasting_slabs) {
-    // They were copied while the parent went on: none is used again, but by whoever still holds one
-    // that is open.
+    // They were copied while the parent wrote to them, so none is given out again. A caller that
+    // has an open slice may still end it.
     has_lasting_slabs = false;
     all.slabs.clear();
     all.orphans = nullptr;

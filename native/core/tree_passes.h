@@ -73,9 +73,9 @@ struct Moments {
   std::vector<int64_t> start_ns, end_ns;
 };
 
-// Which part a thread is in, from the first of some of its slices to the end of the last: that of
-// the slice that started last, or when one has ended that of its parent, or `outside` without.
-// Neighbours of one part are joined. `rows` ascend, in slice_order.
+// Which part a thread is in, from the start of its first slice to the end of its last. A slice's
+// part begins with the slice; when the slice ends, its parent's part goes on, or `outside` without
+// a parent. Neighbours of the same part are joined. `rows` ascend, in slice_order.
 Moments part_moments(const PartSlices& slices, std::span<const int64_t> rows, int8_t outside);
 
 struct Distinct {

@@ -1,13 +1,12 @@
 #include "cuda/counter_sampler.h"
 
-#include <dlfcn.h>
-
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/read_clock.h"
+#include "cuda/driver.h"
 
 namespace stepscope {
 namespace {
@@ -19,29 +18,6 @@ constexpr uint32_t kMostSamples = 128;  // that are decoded at once: each takes 
 constexpr int64_t kDecodeEveryNs = 50'000'000;
 constexpr int64_t kMostStartNs = 5'000'000'000;
 constexpr uint64_t kClocksInANs = 2;  // about, of the system clock, where time is no trigger
-
-// The devices that the program computes on; none before it has used CUDA.
-std::vector<uint32_t> devices_in_use() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (!driver) return {};
-  int (*count)(int*) = nullptr;
-  int (*state)(int, unsigned*, int*) = nullptr;
-  count = reinterpret_cast<decltype(count)>(dlsym(driver, "cuDeviceGetCount"));
-  state = reinterpret_cast<decltype(state)>(dlsym(driver, "cuDevicePrimaryCtxGetState"));
-  std::vector<uint32_t> found;
-  int devices = 0;
-  if (count && state && count(&devices) == 0) {
-    for (int device = 0; device < devices; ++device) {
-      unsigned flags = 0;
-      int is_active = 0;
-      if (state(device, &flags, &is_active) == 0 && is_active) {
-        found.push_back(static_cast<uint32_t>(device));
-      }
-    }
-  }
-  dlclose(driver);
-  return found;
-}
 
 }  // namespace
 
@@ -56,10 +32,10 @@ struct CounterSampler::Sampled {
   bool is_on = false;
 };
 
-CounterSampler::CounterSampler(const std::string& cupti_path, const CounterOptions& options,
+CounterSampler::CounterSampler(const std::string& cupti_path, const ReadingOptions& options,
                                std::vector<std::vector<std::string>> candidates)
-    : library_(pm::Library::open(cupti_path)),
-      options_(options),
+    : DeviceReadings(options),
+      library_(pm::Library::open(cupti_path)),
       candidates_(std::move(candidates)) {
   if (candidates_.size() > kMostCounters) throw std::runtime_error("too many counters");
 }
@@ -72,11 +48,6 @@ bool CounterSampler::start() {
   return true;
 }
 
-void CounterSampler::stop() {
-  stop_.set();
-  worker_.join();
-}
-
 void CounterSampler::loop() {
   const OwnThread ours;
   turn_.take();
@@ -85,9 +56,8 @@ void CounterSampler::loop() {
     begin_new_devices();
     begun_.set();
     for (const auto& each : sampled_) decode(*each);
-    cpu_ns_.store(own_cpu_ns(), std::memory_order_relaxed);
     const int64_t now_ns = monotonic_ns();
-    wall_ns_.store(now_ns - begin_ns, std::memory_order_relaxed);
+    set_times(now_ns - begin_ns);
     stop_.wait_until(now_ns + kDecodeEveryNs);
   }
   for (const auto& each : sampled_) {
@@ -102,7 +72,8 @@ void CounterSampler::loop() {
 
 // The program may begin to use a device at any time: CUDA is not initialised on its behalf.
 void CounterSampler::begin_new_devices() {
-  for (const uint32_t number : devices_in_use()) {
+  for (const int device : Driver().devices_in_use()) {
+    const auto number = static_cast<uint32_t>(device);
     bool is_known = false;
     for (const auto& each : sampled_) is_known |= each->about.number == number;
     if (is_known) continue;
@@ -254,22 +225,6 @@ void CounterSampler::end(Sampled& sampled) {
   sampled.host.reset();
 }
 
-void CounterSampler::keep(const CounterReading& reading) {
-  const std::lock_guard lock(mutex_);
-  while (options_.age_ns && !readings_.empty() &&
-         readings_.front().end_ns + options_.age_ns < reading.end_ns) {
-    readings_.pop_front();
-  }
-  const uint64_t most = options_.limit_bytes / sizeof(CounterReading);
-  if (most && readings_.size() >= most) {
-    ++lost_;
-    if (!options_.keep_newest) return;
-    readings_.pop_front();
-  }
-  readings_.push_back(reading);
-  if (turn_.is_mine()) Stream::instance().note(Entry::kCounters, reading);
-}
-
 void CounterSampler::note(const CounterDevice& device) const {
   if (!turn_.is_mine()) return;
   const auto size = [](const auto& values) { return static_cast<uint32_t>(values.size()); };
@@ -282,19 +237,9 @@ void CounterSampler::note(const CounterDevice& device) const {
   Stream::instance().note(Entry::kCounterDevice, entry, text);
 }
 
-std::vector<CounterReading> CounterSampler::readings() const {
-  const std::lock_guard lock(mutex_);
-  return {readings_.begin(), readings_.end()};
-}
-
 std::vector<CounterDevice> CounterSampler::devices() const {
   const std::lock_guard lock(mutex_);
   return devices_;
-}
-
-uint64_t CounterSampler::lost() const {
-  const std::lock_guard lock(mutex_);
-  return lost_;
 }
 
 }  // namespace stepscope

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "core/clock.h"
-#include "cuda/device_calls.h"
 #include "cuda/driver.h"
 #include "cuda/graph_watch.h"
 #include "stream/stream.h"
@@ -26,7 +25,7 @@ constexpr std::array kKinds = {ActivityKind::kRuntime, ActivityKind::kDriver,
                                ActivityKind::kMemcpy,  ActivityKind::kMemcpyPeer,
                                ActivityKind::kMemset,  ActivityKind::kConcurrentKernel};
 
-// What each of the extras asks CUPTI for. Who waited for an event wants to know whose that was.
+// What each of the extras asks CUPTI for. A wait for an event is of no use without the event.
 struct ExtraKind {
   uint32_t extra;
   ActivityKind kind;
@@ -35,6 +34,52 @@ constexpr ExtraKind kExtraKinds[] = {{kSynchronizations, ActivityKind::kSynchron
                                      {kSynchronizations | kCudaEvents, ActivityKind::kCudaEvent},
                                      {kMemoryOperations, ActivityKind::kMemory},
                                      {kMemoryOperations, ActivityKind::kMemoryPool}};
+
+// The calls that matter, by how their names begin: what makes the device work, waits for it, or
+// takes its memory.
+constexpr std::string_view kRuntimeCalls[] = {"cudaLaunch",
+                                              "cudaGraphLaunch",
+                                              "cudaMemcpy",
+                                              "cudaMemset",
+                                              "cudaDeviceSynchronize",
+                                              "cudaStreamSynchronize",
+                                              "cudaEventSynchronize",
+                                              "cudaStreamWaitEvent",
+                                              "cudaMalloc",
+                                              "cudaFree",
+                                              "cudaHostAlloc",
+                                              "cudaHostRegister",
+                                              "cudaHostUnregister"};
+constexpr std::string_view kDriverCalls[] = {
+    "cuLaunch",         "cuGraphLaunch",       "cuMemcpy",           "cuMemset",
+    "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuStreamWaitEvent",
+    "cuMemAlloc",       "cuMemFree",           "cuMemHostAlloc",     "cuMemCreate",
+    "cuMemMap",         "cuMemUnmap",          "cuMemRelease"};
+
+// Calls that matter with some of the extras.
+struct ExtraCall {
+  uint32_t extra;
+  std::string_view name;
+};
+constexpr ExtraCall kExtraCalls[] = {{kSynchronizations | kCudaEvents, "cudaEventRecord"},
+                                     {kSynchronizations | kCudaEvents, "cuEventRecord"},
+                                     {kMemoryOperations, "cudaMemPool"},
+                                     {kMemoryOperations, "cuMemPool"}};
+
+bool matters_with(uint32_t extras, std::string_view name) {
+  for (const ExtraCall& call : kExtraCalls) {
+    if ((call.extra & extras) && name.starts_with(call.name)) return true;
+  }
+  return false;
+}
+
+template <size_t size>
+bool matters(std::string_view name, const std::string_view (&prefixes)[size]) {
+  for (const std::string_view prefix : prefixes) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
 
 // Buffers are used again: making a new one costs page faults on the thread that launches.
 class BufferPool {
@@ -64,7 +109,6 @@ class BufferPool {
 struct State {
   std::mutex mutex;  // of starting and stopping
   std::optional<cupti::Library> library;
-  std::string path;
   int users = 0;
   std::vector<uint32_t> silenced_runtime;
   std::vector<uint32_t> silenced_driver;
@@ -115,7 +159,7 @@ void on_own_buffer_completed(uint8_t* buffer, size_t, size_t valid_size, void*) 
 
 uint64_t timestamp() { return Clock::ticks(); }
 
-// What follows is for a single subscriber, or for ours of several.
+// The next functions serve a single subscriber, and ours among several.
 cupti::Result enable(const State& s, ActivityKind kind) {
   return s.beside ? s.library->enable_of(s.beside, kind, nullptr) : s.library->enable(kind);
 }
@@ -252,7 +296,7 @@ void turn_on(State& s, uint32_t extras) {
   s.silenced_driver = silence(s, cupti::kDriverDomain, kDriverCalls, extras);
 }
 
-// Have CUPTI hand over what is done, for the stream. Who starts or stops is not waited for.
+// Has CUPTI hand over what is done, for the stream. Does not wait for a start or a stop.
 void deliver() {
   State& s = state();
   const std::unique_lock lock(s.mutex, std::try_to_lock);
@@ -268,8 +312,25 @@ void leave_others(State& s) {
   s.beside = nullptr;
 }
 
-uint64_t start_as(bool beside, uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
-                  uint32_t extras) {
+}  // namespace
+
+uint32_t DeviceCollector::load(const std::string& path) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!s.library) s.library = cupti::Library::open(path);
+  uint32_t version = 0;
+  s.library->check(s.library->get_version(&version), "cuptiGetVersion");
+  return version;
+}
+
+const cupti::Library* DeviceCollector::library() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.library ? &*s.library : nullptr;
+}
+
+uint64_t DeviceCollector::start(bool beside, uint64_t limit_bytes, bool keep_newest,
+                                uint64_t age_ticks, uint32_t extras) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (!s.library) throw std::runtime_error("CUPTI is not loaded");
@@ -288,36 +349,6 @@ uint64_t start_as(bool beside, uint64_t limit_bytes, bool keep_newest, uint64_t 
   }
   ++s.users;
   return Clock::ticks();
-}
-
-}  // namespace
-
-uint32_t DeviceCollector::load(const std::string& path) {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  if (!s.library) {
-    s.library = cupti::Library::open(path);
-    s.path = path;
-  }
-  uint32_t version = 0;
-  s.library->check(s.library->get_version(&version), "cuptiGetVersion");
-  return version;
-}
-
-const cupti::Library* DeviceCollector::library() {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  return s.library ? &*s.library : nullptr;
-}
-
-uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
-                                uint32_t extras) {
-  return start_as(false, limit_bytes, keep_newest, age_ticks, extras);
-}
-
-uint64_t DeviceCollector::start_beside(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
-                                       uint32_t extras) {
-  return start_as(true, limit_bytes, keep_newest, age_ticks, extras);
 }
 
 DeviceColumns DeviceCollector::stop(uint64_t since_ticks) {

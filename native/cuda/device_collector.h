@@ -23,15 +23,11 @@ class DeviceCollector {
   // The one in use, for good; null where there is none.
   static const cupti::Library* library();
 
-  // Record from now on, but for calls that neither launch, copy, wait nor allocate; returns the
-  // moment, for stop(). Throws std::runtime_error when CUPTI refuses.
-  static uint64_t start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
-                        uint32_t extras = kNoExtras);
-
-  // The same, as one of several subscribers of CUPTI: another tool records, too. Throws
-  // std::runtime_error where CUPTI, the driver or that tool does not allow it.
-  static uint64_t start_beside(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
-                               uint32_t extras = kNoExtras);
+  // Records from now on, except calls that neither launch, copy, wait nor allocate; returns the
+  // moment, for stop(). With `beside`, as one of several subscribers of CUPTI: another tool
+  // records, too. Throws std::runtime_error if CUPTI, the driver or that tool does not allow it.
+  static uint64_t start(bool beside, uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                        uint32_t extras);
 
   // Wait for the devices, and return what started since. CUPTI is left alone when nobody else
   // records.

@@ -12,7 +12,7 @@
 namespace stepscope {
 namespace {
 
-// Each call is held against them, and arrives soon after it was made.
+// Every call is compared with these, and CUPTI delivers calls soon after they were made.
 constexpr size_t kOwnCallsKept = 8;
 
 // Named in the order of CUPTI's numbers.
@@ -73,7 +73,7 @@ void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::
   if (Stream::is_on()) stream(library);
 }
 
-// What is new since the last time, with the names that it refers to.
+// Writes what is new to the stream, with the names that it refers to.
 void DeviceRecords::stream(const cupti::Library& library) {
   Stream& to = Stream::instance();
   std::erase_if(unstreamed_, [&](const DeviceRecord& record) {
@@ -132,7 +132,7 @@ void DeviceRecords::end_own_calls() {
   own_calls_.back().until_ticks = Clock::ticks();
 }
 
-// Of a wait only the call knows its thread; they have a correlation in common.
+// A wait does not tell its thread; its call does, and has the same correlation.
 bool DeviceRecords::is_own(const DeviceRecord& record) {
   const auto has_it = [&](const OwnCalls& own) {
     return record.stream == own.thread && record.start_ticks >= own.since_ticks &&
@@ -169,6 +169,12 @@ void DeviceRecords::add(const cupti::Activity* activity, const cupti::Library& l
     record.context = from.context;
     record.stream = from.stream;
   };
+  const auto take_copy = [&](const auto& copy) {
+    take(copy, DeviceRecordKind::kMemcpy);
+    place(copy);
+    record.name = name_id(copy_name(copy.copy_kind, copy.source_kind, copy.target_kind).c_str());
+    record.bytes = copy.bytes;
+  };
   switch (activity->kind) {
     case cupti::ActivityKind::kConcurrentKernel: {
       const auto& kernel = *reinterpret_cast<const cupti::KernelActivity*>(activity);
@@ -182,22 +188,14 @@ void DeviceRecords::add(const cupti::Activity* activity, const cupti::Library& l
     }
     case cupti::ActivityKind::kMemcpy: {
       const auto& copy = *reinterpret_cast<const cupti::MemcpyActivity*>(activity);
-      take(copy, DeviceRecordKind::kMemcpy);
-      place(copy);
-      record.name = name_id(copy_name(copy.copy_kind, copy.source_kind, copy.target_kind).c_str());
-      record.bytes = copy.bytes;
+      take_copy(copy);
       record.graph = copy.graph;
       record.graph_node = copy.graph_node;
       break;
     }
-    case cupti::ActivityKind::kMemcpyPeer: {
-      const auto& copy = *reinterpret_cast<const cupti::PeerMemcpyActivity*>(activity);
-      take(copy, DeviceRecordKind::kMemcpy);
-      place(copy);
-      record.name = name_id(copy_name(copy.copy_kind, copy.source_kind, copy.target_kind).c_str());
-      record.bytes = copy.bytes;
+    case cupti::ActivityKind::kMemcpyPeer:
+      take_copy(*reinterpret_cast<const cupti::PeerMemcpyActivity*>(activity));
       break;
-    }
     case cupti::ActivityKind::kMemset: {
       const auto& fill = *reinterpret_cast<const cupti::MemsetActivity*>(activity);
       take(fill, DeviceRecordKind::kMemset);
@@ -223,7 +221,7 @@ void DeviceRecords::add(const cupti::Activity* activity, const cupti::Library& l
   append(record);
 }
 
-// What is recorded where asked for; false: of no known kind.
+// Adds what is recorded on request only; false if the kind is unknown.
 bool DeviceRecords::add_extra(const cupti::Activity* activity, const cupti::Library& library,
                               DeviceRecord* record) {
   const bool numbers_records = library.enable_all_sync_records != nullptr;

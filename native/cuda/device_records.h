@@ -80,10 +80,10 @@ class DeviceRecords {
   void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library,
                   cupti::Subscriber subscriber = nullptr);
   void add_lost(uint64_t count);
-  // What the calling thread calls from here until the end is our own, and nobody's to see.
+  // Calls that this thread makes from here until end_own_calls() are ours, and are not shown.
   void begin_own_calls();
   void end_own_calls();
-  // What the program's threads do from then on is not the recording's, as in copy().
+  // Host activity from `until_ticks` on is not part of the recording, as in copy().
   void stop_streaming_calls(uint64_t until_ticks);
   // Everything that started at or after `since_ticks`, but no call, and no wait of
   // the host, from `until_ticks` on.

@@ -89,7 +89,7 @@ void GraphWatch::stop() {
   unsubscribe(w);
 }
 
-// Who starts or stops is not waited for.
+// Does not wait for a start or a stop.
 void GraphWatch::deliver() {
   Watching& w = watching();
   const std::unique_lock lock(w.mutex, std::try_to_lock);

@@ -26,7 +26,7 @@ Loaded& loaded() {
   return one;
 }
 
-// What a function says of a device; kNotTold where there is none, or it refuses.
+// The value that a function returns for a device; kNotTold if it is missing or fails.
 template <typename Value, typename Function, typename... Arguments>
 int64_t told(Function function, nvml::Device device, Arguments... arguments) {
   Value value{};
@@ -59,8 +59,8 @@ void PowerSampler::load(const std::string& path) {
   one.is_loaded = true;
 }
 
-PowerSampler::PowerSampler(const PowerOptions& options, const std::vector<uint32_t>& wanted)
-    : options_(options) {
+PowerSampler::PowerSampler(const ReadingOptions& options, const std::vector<uint32_t>& wanted)
+    : DeviceReadings(options) {
   if (!loaded().is_loaded) throw std::runtime_error("NVML is not loaded");
   const nvml::Library& library = loaded().library;
   uint32_t count = 0;
@@ -76,13 +76,6 @@ PowerSampler::PowerSampler(const PowerOptions& options, const std::vector<uint32
   if (devices_.empty()) throw std::runtime_error("NVML knows no device that may be read");
 }
 
-bool PowerSampler::start() { return worker_.start<&PowerSampler::loop>(this); }
-
-void PowerSampler::stop() {
-  stop_.set();
-  worker_.join();
-}
-
 void PowerSampler::loop() {
   const OwnThread ours;
   turn_.take();
@@ -93,10 +86,13 @@ void PowerSampler::loop() {
     const int64_t now_ns = monotonic_ns();
     const bool with_energy = now_ns >= energy_at_ns || is_last;
     if (with_energy) energy_at_ns = now_ns + kEnergyEveryNs;
-    for (const PoweredDevice& device : devices_) keep(read(device, with_energy));
+    for (const PoweredDevice& device : devices_) {
+      const PowerReading reading = read(device, with_energy);
+      if (reading.power_mw >= 0) tells_power_ = true;
+      keep(reading);
+    }
     passes_.fetch_add(1, std::memory_order_relaxed);
-    cpu_ns_.store(own_cpu_ns(), std::memory_order_relaxed);
-    wall_ns_.store(monotonic_ns() - begin_ns, std::memory_order_relaxed);
+    set_times(monotonic_ns() - begin_ns);
     if (is_last) return turn_.end();
     stop_.wait_until(now_ns + options_.interval_ns);
     is_last = stop_.is_set();  // one more, so that the end of the recording is known
@@ -148,33 +144,6 @@ int32_t PowerSampler::celsius_of(const PoweredDevice& device) const {
   }
   return static_cast<int32_t>(
       told<uint32_t>(library.plain_temperature, device.handle, nvml::kTemperatureOfDie));
-}
-
-void PowerSampler::keep(const PowerReading& reading) {
-  if (reading.power_mw >= 0) tells_power_ = true;
-  const std::lock_guard lock(mutex_);
-  while (options_.age_ns && !readings_.empty() &&
-         readings_.front().time_ns + options_.age_ns < reading.time_ns) {
-    readings_.pop_front();
-  }
-  const uint64_t most = options_.limit_bytes / sizeof(PowerReading);
-  if (most && readings_.size() >= most) {
-    ++lost_;
-    if (!options_.keep_newest) return;
-    readings_.pop_front();
-  }
-  readings_.push_back(reading);
-  if (turn_.is_mine()) Stream::instance().note(Entry::kPower, reading);
-}
-
-std::vector<PowerReading> PowerSampler::readings() const {
-  const std::lock_guard lock(mutex_);
-  return {readings_.begin(), readings_.end()};
-}
-
-uint64_t PowerSampler::lost() const {
-  const std::lock_guard lock(mutex_);
-  return lost_;
 }
 
 }  // namespace stepscope

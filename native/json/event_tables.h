@@ -2,16 +2,43 @@
 // end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "json/block_list.h"
 #include "json/string_table.h"
 
 namespace stepscope::json {
+
+// A vector that grows in blocks, so that a large table is never copied and never takes twice its
+// size.
+template <typename T>
+class BlockList {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T& operator[](size_t i) { return blocks_[i / kBlock][i % kBlock]; }
+  const T& operator[](size_t i) const { return blocks_[i / kBlock][i % kBlock]; }
+
+  void push_back(const T& item) {
+    if (size_ % kBlock == 0) blocks_.emplace_back(std::make_unique_for_overwrite<T[]>(kBlock));
+    blocks_[size_ / kBlock][size_ % kBlock] = item;
+    ++size_;
+  }
+
+ private:
+  static constexpr size_t kBlock = 16'384;
+
+  std::vector<std::unique_ptr<T[]>> blocks_;
+  size_t size_ = 0;
+};
 
 struct Pair {
   uint32_t key = 0;  // a number of EventTables::keys

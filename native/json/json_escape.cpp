@@ -54,16 +54,7 @@ std::string quoted(std::string_view text) {
   if (!is_utf8(text)) return quoted(replace_invalid_utf8(text));
   std::string out;
   out.reserve(text.size() + 2);
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (is_control(c)) {
-      append_control(out, c);
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
+  append_quoted(out, text);
   return out;
 }
 

@@ -9,7 +9,6 @@
 
 #include "json/json_escape.h"
 #include "json/utf8.h"
-#include "paddle/supplement.h"
 #include "protobuf/wire.h"
 
 namespace stepscope::paddle {

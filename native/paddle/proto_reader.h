@@ -81,6 +81,11 @@ struct NodeTrees {
   uint64_t broken_at = 0;
 };
 
+// Appends the shapes, types and call stack of an operator as the inside of a JSON object, in the
+// words of torch's traces; the names of inputs, which torch does not have, are "Input names". False
+// if not all of `bytes` could be understood.
+bool append_supplement(std::string_view bytes, std::string& fragment, uint64_t& op_id);
+
 class ProtoReader {
  public:
   ProtoReader();

@@ -1,10 +1,9 @@
-#include "paddle/supplement.h"
-
+// What Paddle tells of an operator beside its time.
 #include <string>
 #include <vector>
 
 #include "json/json_escape.h"
-#include "paddle/node_trees.h"
+#include "paddle/proto_reader.h"
 #include "protobuf/wire.h"
 
 namespace stepscope::paddle {

@@ -36,6 +36,9 @@ enum class Oddity : uint8_t {
   kCount,
 };
 
+// Ids are 32 bits with a sign, however wide a file writes them.
+inline int64_t as_id(uint64_t value) { return static_cast<int32_t>(value); }
+
 // A track as its descriptor tells it.
 struct TrackTold {
   uint64_t uuid = 0;

@@ -5,7 +5,6 @@
 
 #include "perfetto/messages.h"
 #include "perfetto/reader.h"
-#include "perfetto/texts.h"
 #include "protobuf/wire.h"
 
 namespace stepscope::perfetto {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,12 +14,72 @@
 #include <utility>
 #include <vector>
 
+#include "core/byte_buffer.h"
 #include "perfetto/fragments.h"
-#include "perfetto/id_map.h"
 #include "perfetto/lanes.h"
-#include "perfetto/packet_buffer.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::perfetto {
+
+// Protobuf in memory that is reserved before it is written: every slice of a trace passes through.
+class PacketBuffer : public ByteBuffer {
+ public:
+  void varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) data_[size_++] = static_cast<char>(value | 0x80);
+    data_[size_++] = static_cast<char>(value);
+  }
+  void number(uint32_t field, uint64_t value) {
+    varint(field << 3);
+    varint(value);
+  }
+  void fixed64(uint32_t field, uint64_t value) {
+    varint(field << 3 | static_cast<uint32_t>(protobuf::Wire::kFixed64));
+    std::memcpy(data_.get() + size_, &value, sizeof value);
+    size_ += sizeof value;
+  }
+  void bytes(uint32_t field, std::string_view value) {
+    varint(field << 3 | static_cast<uint32_t>(protobuf::Wire::kBytes));
+    varint(value.size());
+    put(value);
+  }
+};
+
+// Numbers keys from 1 on, in the order in which they are first met.
+class IdMap {
+ public:
+  // The number of `key`; `is_new` tells whether it was met for the first time.
+  uint32_t operator()(uint32_t key, bool& is_new) {
+    if ((count_ + 1) * 2 > slots_.size()) grow();
+    Slot& slot = slot_of(key);
+    is_new = slot.id == 0;
+    if (is_new) slot = {key, ++count_};
+    return slot.id;
+  }
+
+ private:
+  struct Slot {
+    uint32_t key = 0;
+    uint32_t id = 0;  // 0: free
+  };
+
+  Slot& slot_of(uint32_t key) {
+    const size_t mask = slots_.size() - 1;
+    size_t at = (key * 0x9e3779b1U >> 7) & mask;
+    while (slots_[at].id != 0 && slots_[at].key != key) at = (at + 1) & mask;
+    return slots_[at];
+  }
+
+  void grow() {
+    std::vector<Slot> old = std::move(slots_);
+    slots_.assign(old.empty() ? 16 : old.size() * 2, {});
+    for (const Slot& slot : old) {
+      if (slot.id != 0) slot_of(slot.key) = slot;
+    }
+  }
+
+  std::vector<Slot> slots_;
+  uint32_t count_ = 0;
+};
 
 struct Texts {
   std::string_view blob;  // text i is blob[offsets[i] .. offsets[i + 1])

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "pickle/values.h"
+#include "pickle/machine.h"
 
 namespace stepscope::pickle {
 

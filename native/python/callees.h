@@ -68,12 +68,11 @@ class Callees {
   bool as_torch_ = false;
 };
 
-// Have calls of this code shown, under the name of what it takes the place of, wherever names are
-// given as in torch. For good.
+// From now on, where names are as in torch, calls of this code are shown under `name`: that of the
+// function whose place it takes.
 void stand_in(PyCodeObject* code, std::string name);
 
-// Have the Python functions that this code of ours calls shown as if its caller called them. For
-// good.
+// From now on, Python functions that this code of ours calls are shown as called by its caller.
 void let_through(PyCodeObject* code);
 
 }  // namespace stepscope

@@ -95,17 +95,16 @@ void end_from(CallStack& stack, size_t place) {
   }
 }
 
-// The innermost call of the key ends, and what was left open inside of it. A call that began before
-// its thread was watched is not known, and ends nothing. Nor does one outside of a frame that is
-// still evaluated.
+// Ends the innermost call of the key, and all calls inside it. A call from before its thread was
+// watched is unknown, and ends nothing; so does a call outside of a frame that is still evaluated.
 void pop(CallStack& stack, const void* key) {
   for (size_t at = stack.size(); at > 0 && !stack[at - 1].of_frame; --at) {
     if (stack[at - 1].key == key) return end_from(stack, at - 1);
   }
 }
 
-// The calls that this thread is in, the outermost first, but for the innermost `besides`. As in
-// torch's traces: one that was running already stands where it is, not where it begins.
+// The calls that this thread is in, the outermost first, without the innermost `besides`. As in
+// torch's traces, a call that was running already has its current line, not its first.
 std::vector<Callee> running_calls(size_t besides) {
   struct Running {
     PyCodeObject* code;
@@ -132,8 +131,8 @@ std::vector<Callee> running_calls(size_t besides) {
   return running;
 }
 
-// The calls that the thread is in are begun as if at the given time. To ask for them may run code
-// of the program's, which may have made the stack by then.
+// Begins the calls that the thread is in, as if at the given time. Looking them up may run code of
+// the program, which may have made the stack meanwhile.
 [[gnu::noinline]] CallStack& first_stack(size_t besides, uint64_t start_ticks) {
   const nb::error_scope keep_error;
   const std::vector<Callee> running = running_calls(besides);
@@ -147,16 +146,15 @@ std::vector<Callee> running_calls(size_t besides) {
 
 bool has_stack() { return my_run == call_state->run; }
 
-// The calling thread's; made when it makes its first call, or ends one. What runs on a thread by
-// then has run since before we were switched on. It may be gone once a callee was looked up: that
-// may run Python code, during which the recording may end.
+// The calling thread's stack, made at its first event; what runs on the thread by then began before
+// recording did. The stack may be gone once a callee was looked up: that may run Python code, and
+// the recording may end meanwhile.
 CallStack& stack_before_event(size_t besides) {
   if (has_stack()) [[likely]]
     return *my_stack;
   return first_stack(besides, call_state->start_ticks);
 }
 
-// End all that is open, as cut off.
 void end_open_calls() {
   for (const auto& stack : call_state->stacks) {
     for (; !stack->empty(); stack->pop_back()) {
@@ -167,10 +165,10 @@ void end_open_calls() {
   ++call_state->run;  // from here on no thread takes its stack for a living one
 }
 
-// What keeps Python calls from being recorded, or nothing.
+// Returns why Python calls cannot be recorded, or nothing.
 //
-// Whoever wants all calls, of functions in C as well wherever they are called, has others see them,
-// too, until nobody wants any. Names are given as the first wants them.
+// If one user wants all calls (functions in C everywhere), all users get them until the last stops.
+// Names are formed as the first user wants them.
 std::string start_calls(bool all_calls, bool as_torch) {
   if (call_state->users == 0) {
     end_open_calls();
@@ -188,15 +186,15 @@ std::string start_calls(bool all_calls, bool as_torch) {
   return {};
 }
 
-// Whether nobody wants them any more. What is open stays so: whoever closes a window now finds it
-// unfinished.
+// Returns whether this was the last user. Open calls stay open: a window that closes now shows them
+// as unfinished.
 bool stop_calls() {
   if (call_state->users == 0 || --call_state->users > 0) return false;
   remove_call_hook();
   return true;
 }
 
-// The windows that saw the calls are closed: forget them.
+// To be called once the windows that saw the calls are closed.
 void clear_calls() {
   if (call_state->users > 0) return;
   end_open_calls();
@@ -239,7 +237,7 @@ void on_c_call(PyMethodDef* method, PyObject* self) noexcept {
   push(*my_stack, found, false, 0, Below::kShown);
 }
 
-// One that was not wanted when it began is not there to end: its caller is the innermost.
+// A call that was not recorded is not on the stack: its caller is the innermost.
 void on_c_return(PyMethodDef* method) noexcept {
   CallStack& stack = stack_before_event(0);
   if (stack.empty() || stack.back().in_library) return;
@@ -260,8 +258,8 @@ FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noex
   return {code, call.slice, my_run, static_cast<uint32_t>(my_stack->size() - 1), call.in_library};
 }
 
-// Where the call is not found any more, recording has begun anew, or the thread went on with
-// another stack of frames meanwhile.
+// If the call is not found, recording began anew, or the thread went on with another stack of
+// frames.
 void end_frame(const FrameCall& call) noexcept {
   if (call.run != call_state->run) [[unlikely]]
     return;

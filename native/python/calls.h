@@ -23,9 +23,8 @@ void on_return(PyCodeObject* code) noexcept;
 void on_c_call(PyMethodDef* method, PyObject* self) noexcept;
 void on_c_return(PyMethodDef* method) noexcept;
 
-// The same for a Python function, from who evaluates its frame, which is not the interpreter's
-// innermost before and after. What begin_frame() returned is for end_frame(): on_return() does not
-// end it.
+// The same for a Python function, from the code that evaluates its frame, which is not the
+// interpreter's innermost before and after. end_frame() ends the call, not on_return().
 struct FrameCall {
   const void* key;
   OpenSlice* slice;
@@ -44,13 +43,13 @@ uint32_t calls_run() noexcept;
 // Whether the functions in C that this code calls are not wanted.
 bool skips_c_calls_of(PyCodeObject* code) noexcept;
 
-// This thread began after us: its frames are new. False when nobody wants to know.
+// To be called on a thread that began after recording did. False if nothing records calls.
 bool on_new_thread() noexcept;
 
-// Have the interpreter tell of its calls; what keeps it from doing so, or nothing. Those of
-// functions in C from the code of libraries only where all are wanted.
+// Has the interpreter report its calls; returns why it cannot, or nothing. Functions in C that the
+// code of libraries calls are reported only with `all_calls`.
 std::string install_call_hook(bool all_calls);
-// They are wanted after all.
+// From now on, reports all calls.
 void extend_call_hook();
 void remove_call_hook();
 

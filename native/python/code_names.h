@@ -21,8 +21,8 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
 bool is_hidden(PyCodeObject* code, bool caller_is_hidden);
 bool is_hidden(std::string_view path, bool caller_is_hidden);
 
-// Whether it is what runs the program for `stepscope run`, or what a forked child begins with: what
-// called it is not the program's, or not the child's.
+// Whether the function starts the program for `stepscope run`, or a forked child: its callers do
+// not belong to the program, or to the child.
 bool is_launcher(std::string_view path, std::string_view function);
 
 std::string file_of(PyCodeObject* code);

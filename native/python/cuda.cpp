@@ -17,14 +17,15 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-// Calls are numbered by CUPTI: give their names a place behind those of the device's work.
-void give_calls_names(DeviceColumns* columns) {
+// CUPTI numbers the functions that are called: their names go behind those of the device's work.
+template <typename FunctionName>
+void give_calls_names(DeviceColumns* columns, const FunctionName& function_name) {
   std::map<std::pair<DeviceRecordKind, uint32_t>, uint32_t> places;
   for (DeviceRecord& record : columns->records) {
     if (!is_call(record)) continue;
     const auto [place, is_new] = places.try_emplace({record.kind, record.name},
                                                     static_cast<uint32_t>(columns->names.size()));
-    if (is_new) columns->names.push_back(DeviceCollector::function_name(record.kind, record.name));
+    if (is_new) columns->names.push_back(function_name(record.kind, record.name));
     record.name = place->second;
   }
 }
@@ -79,7 +80,7 @@ nb::dict stop(uint64_t since_ticks) {
   {
     nb::gil_scoped_release release;
     columns = DeviceCollector::stop(since_ticks);
-    give_calls_names(&columns);
+    give_calls_names(&columns, &DeviceCollector::function_name);
     map = TickMap().closed();
   }
   return dict_of(columns, map);
@@ -89,20 +90,14 @@ nb::dict stop(uint64_t since_ticks) {
 
 nb::dict device_tables(const Recovered& found) {
   DeviceColumns columns = found.device;
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> places;
   for (DeviceRecord& record : columns.records) {
     const bool is_kernel = record.kind == DeviceRecordKind::kKernel;
     if (is_kernel && record.shape >= columns.shapes.size()) record.shape = 0;
-    if (!is_call(record)) continue;
-    const std::pair key{static_cast<uint32_t>(record.kind), record.name};
-    const auto [place, is_new] =
-        places.try_emplace(key, static_cast<uint32_t>(columns.names.size()));
-    if (is_new) {
-      const auto name = found.calls.find(key);
-      columns.names.push_back(name == found.calls.end() ? "" : name->second);
-    }
-    record.name = place->second;
   }
+  give_calls_names(&columns, [&](DeviceRecordKind kind, uint32_t function) {
+    const auto name = found.calls.find({static_cast<uint32_t>(kind), function});
+    return name == found.calls.end() ? std::string() : name->second;
+  });
   std::erase_if(columns.records, [&](const DeviceRecord& record) {
     return record.kind > kLastKind || record.name >= columns.names.size() ||
            (record.kind == DeviceRecordKind::kKernel && columns.shapes.empty());
@@ -119,8 +114,7 @@ void bind_cuda(nb::module_& m) {
       [](uint64_t limit_bytes, bool keep_newest, double ring_seconds, uint32_t extras,
          bool beside) {
         const uint64_t age_ticks = ring_seconds > 0 ? Clock::ticks_in(ring_seconds) : 0;
-        const auto start = beside ? &DeviceCollector::start_beside : &DeviceCollector::start;
-        return start(limit_bytes, keep_newest, age_ticks, extras);
+        return DeviceCollector::start(beside, limit_bytes, keep_newest, age_ticks, extras);
       },
       nb::arg("limit_bytes"), nb::arg("keep_newest"), nb::arg("ring_seconds"),
       nb::arg("extras") = 0, nb::arg("beside") = false, nb::call_guard<nb::gil_scoped_release>());

@@ -2,7 +2,7 @@
 #define Py_BUILD_CORE 1  // for the frames' structure; this file is the only one that knows of it
 #include <Python.h>
 
-// Of a release that is not known here, nothing is assumed.
+// Nothing is assumed of the structures of other releases.
 #if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
 #define STEPSCOPE_INTERNAL_FRAMES 1
 #if PY_VERSION_HEX < 0x030E0000

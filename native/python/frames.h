@@ -24,8 +24,8 @@ namespace stepscope {
 // site run the same code at the same place, as long as the code object lives.
 using Site = uintptr_t;
 
-// What a stack is told by without a look at its sites. Two that differ in one site have two prints
-// for certain, any others in all likelihood: 128 bits are made of them in two ways.
+// Identifies a stack without comparing its sites: 128 bits, made of them in two ways. Stacks that
+// differ in one site always have different prints, others almost always.
 struct StackPrint {
   uint64_t first = 0;
   uint64_t second = 0;
@@ -85,8 +85,8 @@ bool internal_frames_work();
 void use_public_frames(bool only_public);
 bool uses_public_frames();
 
-// Whether the calling thread is the one that Python was started in, where that can be told: its
-// state is there until Python ends, that of another may come and go.
+// Whether the calling thread is the one that Python was started in, whose state lasts until Python
+// ends. False if that is unknown.
 bool is_main_thread();
 
 // The sites of this thread's frames. Without the GIL, or with it.
@@ -95,8 +95,8 @@ void walk(PyThreadState* thread, Sites& sites);
 // The same frames in full. Needs the GIL.
 std::vector<Frame> frames_of(PyThreadState* thread);
 
-// The first argument, or the tuple of all, that a function was called with which is about to begin:
-// of this frame, or of the thread's innermost one. Borrowed; null where that cannot be told.
+// The first argument (or the tuple of *args) of a function that is about to begin: of this frame,
+// or of the thread's innermost one. Borrowed; null if it is unknown.
 PyObject* first_argument_of(const _PyInterpreterFrame* frame);
 PyObject* first_argument_of_innermost();
 

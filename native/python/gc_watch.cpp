@@ -45,7 +45,7 @@ class GcWatch {
       start_ns_ = time_ns;
     } else if (start_ns_ && time_ns - start_ns_ >= min_pause_ns_) {
       pauses_.push_back({syscall(SYS_gettid), start_ns_, time_ns, generation});
-      // A watch of all pauses, the youngest's too, is a test's.
+      // Only tests watch all pauses.
       if (Stream::is_on() && min_pause_ns_ > 0) {
         const std::array<int64_t, 4> entry{pauses_.back().thread, start_ns_, time_ns, generation};
         Stream::instance().note(Entry::kPause, entry);

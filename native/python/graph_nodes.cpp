@@ -1,5 +1,5 @@
-// Who put the nodes of CUDA graphs there: when, on which thread, with which Python stack. What a
-// replay runs is known by its nodes alone.
+// When each node of a CUDA graph was added, on which thread, and with which Python stack. A replay
+// only tells which nodes run.
 #include <nanobind/nanobind.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/own_stacks.h"
-#include "python/recovered_rows.h"
+#include "python/recovered_tables.h"
 #include "python/stack_rows.h"
 #include "python/text.h"
 #include "stream/stream.h"
@@ -94,9 +94,9 @@ nb::dict table_of(FoundNodes found, const TickMap& clock) {
   return out;
 }
 
-// What a capture tells of is only written down: it waits for us. It is sorted when somebody asks.
+// A capture waits for us, so nodes are only written down. They are sorted when they are asked for.
 struct Noted {
-  const void* node = nullptr;      // null: nodes were made that nobody told of
+  const void* node = nullptr;      // null: nodes may have come and gone unseen
   const void* original = nullptr;  // of a copy
   uint64_t id = 0;                 // of a copy
   GraphNode facts;                 // of one that is none
@@ -113,7 +113,7 @@ class GraphNodes {
     return *only;
   }
 
-  // Nodes that nobody was told of may have come and gone: an address may be another node's.
+  // Nodes may have come and gone unseen: an address may now be another node's.
   void began() {
     const std::lock_guard lock(mutex_);
     if (!is_full()) noted_.push_back({});
@@ -134,14 +134,13 @@ class GraphNodes {
     if (!is_full()) noted_.push_back({node, original, id, {}});
   }
 
-  // The nodes behind some ids: for each id its row, and a table of those rows. Objects of Python's
-  // are made without the lock: that may let go of the GIL, or run a destructor of the program's
-  // that captures.
+  // A table of the nodes with these ids, and the row of each id. Python objects are made without
+  // the lock: that may release the GIL, or run a destructor of the program that captures.
   nb::dict find(const ColumnView<int64_t>& ids) {
     return table_of(found(as_span(ids)), TickMap().closed());
   }
 
-  // Have the stream know all that was noted until now.
+  // Writes what is new to the stream.
   void write() {
     if (!Stream::is_on()) return;
     const std::lock_guard lock(mutex_);

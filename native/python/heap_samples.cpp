@@ -1,8 +1,8 @@
-// A sample of the memory that is in use: when each block was allocated, on which Python stack, and
-// for how many bytes it stands. Who allocates them (a bridge) draws them by lot.
+// A sample of the memory in use: when each block was allocated, on which Python stack, and for how
+// many bytes it stands. A bridge picks the blocks at random.
 //
-// The stack is read by the allocating thread, without the GIL: it may hold any lock of its
-// framework's.
+// The allocating thread reads its stack without the GIL, because it may hold a lock of its
+// framework.
 #include <nanobind/nanobind.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -19,16 +19,15 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/own_stacks.h"
-#include "python/recovered_rows.h"
+#include "python/recovered_tables.h"
 #include "python/stack_rows.h"
-#include "stream/stream_turn.h"
+#include "stream/stream.h"
 
 namespace nb = nanobind;
 
 namespace stepscope {
 namespace {
 
-// The numbers of threads in a table, by the system's.
 class ThreadNumbers {
  public:
   uint32_t of(int64_t thread) {
@@ -65,11 +64,21 @@ nb::dict tables_of(const std::vector<HeldBlock>& blocks, StackRows rows,
   return out;
 }
 
+class HeapSamples;
+
+// A recording begins and ends while blocks come and go.
+std::mutex listeners_mutex;
+std::vector<HeapSamples*>& listeners() {
+  static auto* const all = new std::vector<HeapSamples*>;
+  return *all;
+}
+
 class HeapSamples {
  public:
-  static bool works() { return OwnStacks::works(); }
+  ~HeapSamples() { stop_listening(); }
 
-  void begin() { turn_.take(); }
+  // False if stacks cannot be read.
+  bool start();
 
   void allocated(uintptr_t address, int64_t bytes, Device device) {
     const std::lock_guard lock(mutex_);
@@ -95,14 +104,15 @@ class HeapSamples {
   }
 
   void stop() {
+    stop_listening();
     const std::lock_guard lock(mutex_);
     stopped_ns_ = Clock::now_ns();
     note_released(0, stopped_ns_);
     turn_.end();
   }
 
-  // All that was held for some time, and what was when it stopped, or is while it goes on. Needs
-  // the GIL, which is not waited for with the lock.
+  // The blocks that were held for some time, and those still held at the end, or now if it goes on.
+  // The caller has the GIL: nothing here waits for it with the lock.
   nb::dict collect(bool goes_on) {
     std::vector<HeldBlock> blocks;
     StackRows rows;
@@ -120,6 +130,11 @@ class HeapSamples {
   }
 
  private:
+  void stop_listening() {
+    const std::lock_guard lock(listeners_mutex);
+    std::erase(listeners(), this);
+  }
+
   void note_released(uintptr_t address, int64_t now_ns) {
     if (turn_.is_mine()) Stream::instance().note(Entry::kReleased, ReleasedEntry{address, now_ns});
   }
@@ -132,70 +147,39 @@ class HeapSamples {
   int64_t stopped_ns_ = 0;
 };
 
-// ---- those who are told; a recording begins and ends while blocks come and go
-
-std::mutex listeners_mutex;
-std::vector<HeapSamples*>& listeners() {
-  static auto* const all = new std::vector<HeapSamples*>;
-  return *all;
-}
-
 constexpr BlockListener kTellAll = {
     .sampled =
         [](uintptr_t address, int64_t bytes, Device device) {
           const std::lock_guard lock(listeners_mutex);
-          for (HeapSamples* const each : listeners()) each->allocated(address, bytes, device);
+          for (HeapSamples* const samples : listeners()) samples->allocated(address, bytes, device);
         },
     .released =
         [](uintptr_t address) {
           const std::lock_guard lock(listeners_mutex);
-          for (HeapSamples* const each : listeners()) each->released(address);
+          for (HeapSamples* const samples : listeners()) samples->released(address);
         },
 };
 
-void listen(HeapSamples* samples) {
+bool HeapSamples::start() {
   [[maybe_unused]] static const int registered =
       pthread_atfork([] { listeners_mutex.lock(); }, [] { listeners_mutex.unlock(); },
                      [] {
                        listeners().clear();  // they are the parent's
                        listeners_mutex.unlock();
                      });
+  if (!OwnStacks::works()) return false;
+  turn_.take();
   const std::lock_guard lock(listeners_mutex);
-  listeners().push_back(samples);
+  listeners().push_back(this);
   Recorder::set_block_listener(&kTellAll);
+  return true;
 }
-
-void stop_listening(const HeapSamples* samples) {
-  const std::lock_guard lock(listeners_mutex);
-  std::erase(listeners(), samples);
-}
-
-// A forked child has the parent's object; its memory is given back as ever.
-class PythonHeapSamples {
- public:
-  ~PythonHeapSamples() { stop_listening(&samples_); }
-
-  bool start() {
-    if (!HeapSamples::works()) return false;
-    samples_.begin();
-    listen(&samples_);
-    return true;
-  }
-  void stop() {
-    stop_listening(&samples_);
-    samples_.stop();
-  }
-  nb::dict collect(bool goes_on) { return samples_.collect(goes_on); }
-
- private:
-  HeapSamples samples_;
-};
 
 bool is_moment(int64_t time_ns) { return time_ns >= 0 && time_ns <= TickMap::kLatestNs; }
 
 }  // namespace
 
-// The journal's parts are in no order: what happened is done again in the order of time.
+// The parts of the journal are in no order, so its events are sorted by time and replayed.
 nb::dict held_tables(const Recovered& found) {
   std::vector<HeldBlockEntry> came = found.held_blocks;
   std::vector<ReleasedEntry> went = found.released;
@@ -236,11 +220,11 @@ nb::dict held_tables(const Recovered& found) {
 }
 
 void bind_heap_samples(nb::module_& m) {
-  nb::class_<PythonHeapSamples>(m, "HeapSamples")
+  nb::class_<HeapSamples>(m, "HeapSamples")
       .def(nb::init<>())
-      .def("start", &PythonHeapSamples::start)
-      .def("stop", &PythonHeapSamples::stop)
-      .def("collect", &PythonHeapSamples::collect, nb::arg("goes_on") = false);
+      .def("start", &HeapSamples::start)
+      .def("stop", &HeapSamples::stop)
+      .def("collect", &HeapSamples::collect, nb::arg("goes_on") = false);
 }
 
 }  // namespace stepscope

@@ -50,8 +50,8 @@ void raise_later(PyObject* error) {
   PyErr_SetInterrupt();
 }
 
-// A function for places where Python drops exceptions, as at-fork handlers: one that a signal
-// interrupts is called once more, to do all of its work, and the interruption is kept.
+// Wraps a function for places where Python drops exceptions, such as at-fork handlers. If a signal
+// interrupts it, it is called once more to finish its work, and the interruption is raised later.
 nb::object shielded(nb::callable function) {
   return nb::cpp_function([function](nb::args args) {
     PyObject* interruption = nullptr;
@@ -69,8 +69,8 @@ nb::object shielded(nb::callable function) {
   });
 }
 
-// Makes a loader's exception, which is the current one, or one of `after` go on; that has no
-// traceback, for the frames in it are ours.
+// Executes a module and calls `after`. False with an exception set: the loader's, or that of
+// `after` without its traceback, whose frames are ours.
 bool executed(PyObject* loader, PyObject* after, PyObject* module) {
   const nb::object done = nb::steal(PyObject_CallMethod(loader, "exec_module", "O", module));
   if (!done.is_valid()) return false;

@@ -10,7 +10,7 @@ namespace stepscope {
 // (KeyboardInterrupt, SystemExit) is raised again at the next instruction of the main thread.
 void drop_error();
 
-// What a call returned; nothing, and no exception, where it failed.
+// The result of a call; if it failed, nothing, without an exception.
 inline nanobind::object quietly(PyObject* result) {
   if (!result) drop_error();
   return nanobind::steal(result);

@@ -17,7 +17,6 @@ NB_MODULE(_native, m) {
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
-  stepscope::bind_counters(m);
   stepscope::bind_gc_watch(m);
   stepscope::bind_graph_nodes(m);
   stepscope::bind_tree_passes(m);
@@ -30,7 +29,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_perfetto_reader(m);
   stepscope::bind_perfetto_writer(m);
   stepscope::bind_cuda(m);
-  stepscope::bind_power(m);
+  stepscope::bind_device_samplers(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
   stepscope::bind_sampler(m);

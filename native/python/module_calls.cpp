@@ -27,8 +27,8 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-// What CPython puts into the slot of a class whose __call__ is written in Python: one function for
-// all of them, which looks __call__ up.
+// The one function that CPython puts into the slot of every class whose __call__ is written in
+// Python.
 ternaryfunc plain_call = nullptr;
 
 // The modules of one framework. Never freed: a class may keep the slot as long as the process
@@ -68,8 +68,8 @@ const char* said(const nb::object& answer, const char* yes, const char* no) {
   return answer.ptr() == Py_True ? yes : no;
 }
 
-// Which model it is, whether it is in training mode, and whether what it does can be
-// differentiated. The attribute is read as the model's own code would, but for __getattr__.
+// The model's id, whether it is in training mode, and whether gradients are recorded. The attribute
+// is read as the model's own code would, but without __getattr__.
 std::string modes_of(PyObject* model, const Family& family) {
   static PyObject* const training = interned("training");
   const Unseen unseen;
@@ -94,7 +94,7 @@ std::string type_of_input(PyObject* args) {
   static PyObject* const dtype = interned("dtype");
   if (!PyTuple_GET_SIZE(args)) return {};
   PyObject* const input = PyTuple_GET_ITEM(args, 0);
-  // A class that says nothing of it may do anything when it is asked.
+  // An input whose class has no dtype could run any code when it is asked.
   if (!quietly(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(input)), dtype)).is_valid()) {
     return {};
   }
@@ -123,8 +123,8 @@ bool is_about(PyObject* reference, const PyObject* module) {
 #endif
 }
 
-// The names of a model are a dict of module ids to tuples: a weak reference to the module, for an
-// id may come to mean another, its name, and what else is told. It learns of modules that are new.
+// `names` maps module ids to tuples: a weak reference to the module (its id may be reused), its
+// name and a fragment of JSON. New modules are learned.
 nb::object entry_of(PyObject* names, PyObject* module) {
   static PyObject* const learn = interned("learn");
   const nb::object key = quietly(PyLong_FromVoidPtr(module));
@@ -227,8 +227,6 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 PyTypeObject* as_type(nb::handle type) { return reinterpret_cast<PyTypeObject*>(type.ptr()); }
 
-// Whose calls are to be seen, how to learn whether gradients are recorded, and whether to look at
-// their inputs.
 void add_family(nb::type_object base, nb::object is_grad_enabled, bool tells_input) {
   if (!plain_call) plain_call = as_type(base)->tp_call;
   for (const Family* family = families; family; family = family->next) {
@@ -256,27 +254,23 @@ void mark_calls(nb::type_object base, nb::object phase, nb::object is_marked) {
 
 // Record all calls, with the names that a function returns for a model; None: only models'.
 void name_calls(nb::type_object base, nb::object names_of) {
-  Family* const family = family_of(as_type(base));
-  if (!family) return;
-  set(family->names_of, names_of);
+  if (Family* const family = family_of(as_type(base))) set(family->names_of, names_of);
 }
 
-// Whether calls are recorded, and who is told of each that is made outside of any other: with the
-// model, its arguments, and those by keyword or None. Nobody: None.
 void record_calls(nb::type_object base, bool recorded) {
   if (Family* const family = family_of(as_type(base))) family->recorded = recorded;
 }
 
+// Sets what is called before each call that is made outside of any other: with the model, its
+// arguments, and its keyword arguments or None. None: nothing is called.
 void tell_calls(nb::type_object base, nb::object listener) {
   Family* const family = family_of(as_type(base));
   if (!family) return;
   someone_listens = !listener.is_none();
-  PyObject* const before = family->listener;
-  family->listener = listener.is_none() ? nullptr : listener.release().ptr();
-  Py_XDECREF(before);
+  set(family->listener, listener);
 }
 
-// Watch a class, unless its calls are none of Python code; whether it was watched before.
+// Watches a class whose __call__ is written in Python; returns whether it was watched before.
 bool watch_calls(nb::type_object type) {
   ternaryfunc& slot = as_type(type)->tp_call;
   if (slot == &watched_call) return true;

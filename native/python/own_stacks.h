@@ -1,5 +1,5 @@
-// The Python stack of the calling thread as a small number, found without the GIL: for those who
-// may hold a lock of a framework's or of a driver's.
+// The Python stack of the calling thread as a small number, found without the GIL: for threads that
+// may hold a lock of a framework or a driver.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -36,8 +36,7 @@ class OwnStacks {
     return read_deep(*mine) ? number_of(stack_.frames) : 0;
   }
 
-  // Whether the calling thread is still in the call from which it asked for its stack, the last to
-  // do so.
+  // Whether the calling thread was the last to ask for its stack, and is still in the same call.
   bool stays() const {
     const PyThreadState* const mine = PyGILState_GetThisThreadState();
     if (!mine || reinterpret_cast<Address>(mine) != thread_ || frames_.empty()) return false;
@@ -50,7 +49,7 @@ class OwnStacks {
                     [&](uint32_t code) -> const SampledCode& { return codes_[code]; });
   }
 
-  // Have the stream know all of them.
+  // Writes the stacks that are new to the stream.
   void write() { journal_.write(codes_, nodes_); }
   uint32_t owner() const { return journal_.owner(); }
   // The stream of a forked child has none of them.
@@ -77,8 +76,8 @@ class OwnStacks {
     return reader_.read(places, stack_) == StackReader::Outcome::kRead;
   }
 
-  // From one call to the next most of a stack stays: what is new at its inner end is looked up.
-  // Nothing for a frame that is at no instruction of its code.
+  // From one call to the next, most of a stack stays: only what is new at the inner end is looked
+  // up. Returns nothing if a frame is at no instruction of its code.
   std::optional<uint32_t> number_of(const std::vector<StackReader::Frame>& frames) {
     const uint32_t destroyed = CodeCopies::destroyed();
     if (destroyed != destroyed_) last_.clear();  // an address may be another function's

@@ -4,6 +4,7 @@
 #include "paddle/chrome_labels.h"
 #include "paddle/proto_reader.h"
 #include "python/columns.h"
+#include "python/event_columns.h"
 #include "python/module.h"
 #include "python/text.h"
 
@@ -21,7 +22,6 @@ constexpr std::pair<paddle::Oddity, const char*> kPaddleOddities[] = {
     {paddle::Oddity::kUnknownType, "events of unknown types"},
     {paddle::Oddity::kMalformed, "malformed events skipped"},
 };
-static_assert(std::size(kPaddleOddities) == static_cast<size_t>(paddle::Oddity::kCount));
 
 nb::dict tree_slices(NodeTrees& trees) {
   nb::dict out;
@@ -68,9 +68,7 @@ nb::dict to_dict(NodeTrees&& trees) {
     tracks.append(nb::make_tuple(track.is_device, track.process, track.thread));
   }
   out["tracks"] = tracks;
-  const auto& blob = trees.strings.blob();
-  out["strings"] =
-      nb::make_tuple(nb::bytes(blob.data(), blob.size()), to_column(trees.strings.take_offsets()));
+  out["strings"] = to_strings(trees.strings);
   out["version"] = trees.has_version ? nb::object(to_str(trees.version)) : nb::none();
   out["span_index"] = trees.span_index;
   nb::list extra;
@@ -85,12 +83,7 @@ nb::dict to_dict(NodeTrees&& trees) {
     properties.append(nb::make_tuple(to_str(property.name), numbers));
   }
   out["device_properties"] = properties;
-  nb::dict anomalies;
-  for (const auto& [what, name] : kPaddleOddities) {
-    const uint64_t count = trees.oddities[static_cast<size_t>(what)];
-    if (count > 0) anomalies[name] = count;
-  }
-  out["anomalies"] = anomalies;
+  out["anomalies"] = to_anomalies(trees.oddities, kPaddleOddities);
   out["ends_early"] = trees.ends_early;
   out["broken_at"] = trees.is_broken ? nb::cast(trees.broken_at) : nb::none();
   return out;
@@ -109,19 +102,17 @@ nb::dict read_paddle_trees(const nb::bytes& data) {
 nb::dict unlabel_paddle_events(const nb::bytes& blob, const ColumnView<int64_t>& offsets,
                                const ColumnView<uint32_t>& name, const ColumnView<uint32_t>& rest) {
   const std::string_view bytes(blob.c_str(), blob.size());
-  paddle::Unlabeled found;
+  paddle::Unlabeled events;
   {
     nb::gil_scoped_release release;
-    found = paddle::unlabel(bytes, as_span(offsets), as_span(name), as_span(rest));
+    events = paddle::unlabel(bytes, as_span(offsets), as_span(name), as_span(rest));
   }
   nb::dict out;
-  out["name"] = to_column(std::move(found.name));
-  out["rest"] = to_column(std::move(found.rest));
-  out["start_ns"] = to_column(std::move(found.start_ns));
-  out["end_ns"] = to_column(std::move(found.end_ns));
-  const auto& texts = found.strings.blob();
-  out["strings"] = nb::make_tuple(nb::bytes(texts.data(), texts.size()),
-                                  to_column(found.strings.take_offsets()));
+  out["name"] = to_column(std::move(events.name));
+  out["rest"] = to_column(std::move(events.rest));
+  out["start_ns"] = to_column(std::move(events.start_ns));
+  out["end_ns"] = to_column(std::move(events.end_ns));
+  out["strings"] = to_strings(events.strings);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "python/columns.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
@@ -118,7 +119,7 @@ RecordTable slices_of(const Snapshot& snapshot, StringTable& strings) {
   return table;
 }
 
-// What all records of blocks begin with, whatever their kind.
+// The columns that all records of blocks have.
 RecordTable blocks_of(const std::vector<const Record*>& records, const TickMap& map) {
   RecordTable table(records);
   table.column<int64_t>("time_ns", [&](const Record& r) { return map.ns(r.start_ticks); });
@@ -180,6 +181,15 @@ nb::dict window_of(const Snapshot& snapshot) {
   out["is_ring"] = snapshot.limit.is_ring();
   out["keep_newest"] = snapshot.limit.keep == Keep::kNewest;
   return out;
+}
+
+nb::list range_tuples(const std::vector<RecentRange>& ranges, const TickMap& map) {
+  nb::list tuples;
+  for (const RecentRange& range : ranges) {
+    tuples.append(
+        nb::make_tuple(to_str(range.name), map.ns(range.start_ticks), map.ns(range.end_ticks)));
+  }
+  return tuples;
 }
 
 nb::dict recorded_column_types() {

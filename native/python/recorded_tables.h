@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <vector>
+
 #include "core/snapshot.h"
 
 namespace stepscope {
@@ -13,6 +15,9 @@ nanobind::dict tables_of(const Snapshot& snapshot);
 
 // The same, with the threads, and when the window was open.
 nanobind::dict window_of(const Snapshot& snapshot);
+
+// (name, start, end) of each range.
+nanobind::list range_tuples(const std::vector<RecentRange>& ranges, const TickMap& map);
 
 // The names and types of the columns of each table, for whoever reads them to check.
 nanobind::dict recorded_column_types();

@@ -16,7 +16,6 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/recorded_tables.h"
-#include "python/text.h"
 
 namespace nb = nanobind;
 
@@ -146,19 +145,14 @@ void bind_recorder(nb::module_& m) {
       "recent_ranges",
       [](uint64_t since_ticks, const std::vector<std::string>& prefixes) {
         const uint64_t now_ticks = Clock::ticks();
-        std::vector<RecentRange> found;
+        std::vector<RecentRange> ranges;
         TickMap map;
         {
           nb::gil_scoped_release release;
-          found = Recorder::instance().recent_ranges(since_ticks, prefixes);
+          ranges = Recorder::instance().recent_ranges(since_ticks, prefixes);
           map = TickMap().closed();
         }
-        nb::list ranges;
-        for (const RecentRange& each : found) {
-          ranges.append(
-              nb::make_tuple(to_str(each.name), map.ns(each.start_ticks), map.ns(each.end_ticks)));
-        }
-        return nb::make_tuple(ranges, now_ticks);
+        return nb::make_tuple(range_tuples(ranges, map), now_ticks);
       },
       nb::arg("since_ticks"), nb::arg("prefixes"));
   m.def(

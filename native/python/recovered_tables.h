@@ -3,9 +3,12 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "python/columns.h"
+#include "python/stack_rows.h"
 #include "stream/recovered.h"
 
 namespace stepscope {
@@ -29,5 +32,28 @@ nanobind::list counter_devices(const std::vector<CounterDevice>& devices);
 
 // The stacks of an owner. What refers to something that was not written stands for nothing.
 CopiedStacks copied_stacks(const Recovered& found, uint32_t owner);
+
+// Rows of the stacks that were found, by owner and number.
+class RecoveredRows {
+ public:
+  explicit RecoveredRows(const Recovered& found) : found_(found) {}
+
+  uint32_t of(uint32_t owner, uint32_t stack) {
+    const auto [rows_of, is_new] = rows_of_.try_emplace(owner);
+    if (is_new) {
+      const CopiedStacks stacks = copied_stacks(found_, owner);
+      rows_of->second = add_rows(rows, stacks.nodes, [&](uint32_t code) -> const SampledCode& {
+        return stacks.codes[code];
+      });
+    }
+    return stack < rows_of->second.size() ? rows_of->second[stack] : 0;
+  }
+
+  StackRows rows;
+
+ private:
+  const Recovered& found_;
+  std::map<uint32_t, std::vector<uint32_t>> rows_of_;
+};
 
 }  // namespace stepscope

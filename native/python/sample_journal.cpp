@@ -1,5 +1,3 @@
-#include "python/sample_journal.h"
-
 #include <algorithm>
 #include <atomic>
 #include <string>

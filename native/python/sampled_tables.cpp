@@ -1,5 +1,4 @@
 // The sampler for Python, and what it has found as columns.
-
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <pthread.h>
@@ -96,6 +95,18 @@ void add_samples(nb::dict& all, const std::vector<Sample>& samples, NamedStacks&
   all["stacks"] = columns;
 }
 
+// Of moments and bytes.
+template <typename Sizes>
+nb::tuple resident_columns(const Sizes& sizes) {
+  std::vector<int64_t> time_ns;
+  std::vector<int64_t> bytes;
+  for (const auto& [moment, size] : sizes) {
+    time_ns.push_back(moment);
+    bytes.push_back(size);
+  }
+  return nb::make_tuple(to_column(std::move(time_ns)), to_column(std::move(bytes)));
+}
+
 // ---- the object
 
 // A forked child has the parent's object without its thread: nothing of it can be used there, not
@@ -157,7 +168,7 @@ class PythonSampler {
     };
     add_samples(all, samples, NamedStacks(sampler_->stacks().nodes(), code_of, native_text));
     all["threads"] = threads();
-    all["resident"] = resident();
+    all["resident"] = resident_columns(sampler_->resident());
     all["counts"] = counts();
     return all;
   }
@@ -169,16 +180,6 @@ class PythonSampler {
       all.append(nb::make_tuple(static_cast<int>(each.native_id), to_str(each.name)));
     }
     return all;
-  }
-
-  nb::tuple resident() const {
-    std::vector<int64_t> time_ns;
-    std::vector<int64_t> bytes;
-    for (const ResidentMemory& each : sampler_->resident()) {
-      time_ns.push_back(each.time_ns);
-      bytes.push_back(each.bytes);
-    }
-    return nb::make_tuple(to_column(std::move(time_ns)), to_column(std::move(bytes)));
   }
 
   nb::dict counts() const {
@@ -231,13 +232,7 @@ nb::dict sampled_tables(const Recovered& found, const nb::callable& native_text)
     threads.append(nb::make_tuple(each.os_id, to_str(each.name)));
   }
   all["threads"] = threads;
-  std::vector<int64_t> time_ns;
-  std::vector<int64_t> bytes;
-  for (const auto& [time, size] : found.resident) {
-    time_ns.push_back(time);
-    bytes.push_back(size);
-  }
-  all["resident"] = nb::make_tuple(to_column(std::move(time_ns)), to_column(std::move(bytes)));
+  all["resident"] = resident_columns(found.resident);
   return all;
 }
 

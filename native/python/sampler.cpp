@@ -254,8 +254,8 @@ void Sampler::go_on_waiting(pid_t thread, Watched& watched, int64_t now_ns) {
   watched.sample = samples_.add(has_no_core);
 }
 
-// Where there are too many threads to look at each that has run: those that wait again, mostly at
-// the same place, take turns. Those that run now are always looked at.
+// If there are too many threads to look at all that have run, those that wait again, mostly at the
+// same place, take turns. Running threads are always looked at.
 bool Sampler::may_wait_its_turn(pid_t thread, const Watched& watched, int64_t cpu_ns) {
   if (!pace_.is_stretched() || watched.state != SampleState::kBlocked) return false;
   if (cpu_ns_of(thread) != cpu_ns) return false;

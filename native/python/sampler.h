@@ -11,7 +11,7 @@
 
 #include "core/own_threads.h"
 #include "python/code_copies.h"
-#include "python/sample_journal.h"
+#include "python/stack_journal.h"
 #include "python/stack_reader.h"
 #include "python/thread_list.h"
 #include "sampler/cpu_account.h"
@@ -52,6 +52,54 @@ struct ResidentMemory {
   int64_t bytes = 0;
 };
 
+// Keeps the stream up to date with what a sampler has found. On the sampler's own thread.
+class SampleJournal {
+ public:
+  SampleJournal();
+  ~SampleJournal() { end(); }
+  SampleJournal(const SampleJournal&) = delete;
+  SampleJournal& operator=(const SampleJournal&) = delete;
+
+  // Only one sampler of a process is streamed at a time: the first, and when that has ended, one
+  // that still goes on or begins later.
+  bool is_on();
+  bool is_due(int64_t now_ns) const { return now_ns >= due_ns_; }
+
+  // Another sampler may be streamed from here on.
+  void end();
+  // The parent's stays behind, and with it what it wrote.
+  static void forget_after_fork();
+
+  // All that is new. A sample that is still growing is written again each time.
+  void write(int64_t now_ns, const CodeCopies& codes, const StackNodes& stacks,
+             SampleStore& samples, const std::vector<int64_t>& growing,
+             const std::vector<SeenThread>& threads, const std::vector<ResidentMemory>& resident);
+
+ private:
+  // What the journals before this one have written: their numbers are not used again.
+  struct Written {
+    StackJournal::Written stacks;
+    uint32_t threads = 0;
+    int64_t samples = 0;
+    int64_t until_ns = 0;
+  };
+
+  void take_on();
+  void add(SampleStore& samples, int64_t place);
+
+  static Written written_;  // whoever is streamed has it
+
+  bool is_streamed_ = false;
+  Written before_;
+  int64_t due_ns_ = 0;
+  StackJournal stacks_{StackJournal::kSampler};
+  int64_t samples_ = 0;
+  size_t threads_ = 0;
+  size_t resident_ = 0;
+  std::vector<int64_t> unfinished_;  // samples that still grew when they were last written
+  std::vector<PlacedSample> batch_;
+};
+
 class Sampler {
  public:
   struct Counts {
@@ -87,7 +135,7 @@ class Sampler {
   const std::vector<ResidentMemory>& resident() const { return resident_; }
   const Counts& counts() const { return counts_; }
 
-  // Tell what was done, by name; after stop(), or on the sampler's own thread.
+  // Calls `put` with each count by name; after stop(), or on the sampler's own thread.
   template <typename Put>
   void each_count(const Put& put) const {
     put("looks", counts_.looks.load());
@@ -166,7 +214,7 @@ class Sampler {
   int64_t others_due_ns_ = 0;
   int64_t others_looked_ns_ = 0;
   int64_t resident_due_ns_ = 0;
-  // With many threads: how many had run and waited again, and every how manieth is looked at.
+  // With many threads: how many ran and wait again, and that one in `turns_` of them is looked at.
   size_t waits_again_ = 0;
   size_t turns_ = 1;
   bool clock_is_fine_ = false;

@@ -23,7 +23,8 @@ bool Sampler::still_waits_for_gil(const Watched& watched) const {
   return places.gil && is_anothers && now.switches - watched.gil.switches <= 1;
 }
 
-// Of a thread that runs. Between two Python functions, it does not matter at what the outer stands.
+// The state of a thread that runs. Between two Python functions, what the outer one does is
+// ignored.
 SampleState Sampler::running_state() const {
   if (frames_.empty()) return SampleState::kNative;
   if (moves_) return SampleState::kPython;

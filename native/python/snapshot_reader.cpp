@@ -4,6 +4,7 @@
 
 #include "pickle/memory_snapshot.h"
 #include "python/columns.h"
+#include "python/event_columns.h"
 #include "python/module.h"
 #include "python/text.h"
 
@@ -72,7 +73,7 @@ nb::object to_object(MemorySnapshot& snapshot, const Value& value) {
     case pickle::Kind::kReal:
       return nb::cast(value.real);
     case pickle::Kind::kText:
-      return to_str(std::string(snapshot.strings()[value.at]));
+      return to_str(snapshot.strings()[value.at]);
     default:
       return nb::none();
   }
@@ -86,7 +87,7 @@ nb::dict finish_snapshot(MemorySnapshot& snapshot) {
   nb::dict out;
   nb::dict settings;
   for (const auto& [key, value] : snapshot.settings) {
-    settings[to_str(std::string(snapshot.strings()[key]))] = to_object(snapshot, value);
+    settings[to_str(snapshot.strings()[key])] = to_object(snapshot, value);
   }
   out["settings"] = settings;
   out["events"] = to_events(std::move(snapshot.events));
@@ -95,9 +96,7 @@ nb::dict finish_snapshot(MemorySnapshot& snapshot) {
   out["ranges"] = to_ranges(std::move(snapshot.ranges));
   out["stacks"] = nb::make_tuple(to_column(std::move(snapshot.stack_parent)),
                                  to_column(std::move(snapshot.stack_frame)));
-  const auto& blob = snapshot.strings().blob();
-  out["strings"] = nb::make_tuple(nb::bytes(blob.data(), blob.size()),
-                                  to_column(snapshot.strings().take_offsets()));
+  out["strings"] = to_strings(snapshot.strings());
   out["devices"] = snapshot.devices;
   out["is_snapshot"] = snapshot.has_parts;
   out["is_whole"] = snapshot.is_whole;

@@ -258,8 +258,8 @@ StackReader::Added StackReader::add(const Frame& frame, std::vector<FrameAt>& fr
 // False when the stack changed too much while it was read. Of a deep one, the outer part may be
 // gone by the time it is read: then it is left out, like that of one which is too deep.
 //
-// What leads past the outermost frame was not a stack: a generator that has yielded since has no
-// callers, and the pointer to the innermost frame may lie in memory that is used for another thing.
+// Frames that do not lead to the outermost one were no stack: a generator that has yielded
+// meanwhile has no callers, and the memory of the innermost frame may have been reused.
 bool StackReader::walk(Address innermost, ReadStack& stack) {
   stack.frames.clear();
   stack.operation = 0;

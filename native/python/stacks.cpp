@@ -1,5 +1,4 @@
-#include "python/stacks.h"
-
+// Python stacks as small numbers: what an operator records instead of its frames.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <pthread.h>
@@ -26,10 +25,9 @@ namespace {
 
 // ---- all stacks of the process, as a tree
 //
-// A node is a frame at a site, called from its parent. It holds a reference to what keeps the site
-// its own, so that a site found here is known without a look at the frame. Nodes come and go only
-// with the GIL and the mutex held; one of both is enough to read them. Who holds the mutex never
-// waits for the GIL.
+// A node is a frame at a site, called from its parent. It keeps the code object alive, so that a
+// known site needs no look at the frame. Nodes are added and removed with both the GIL and the
+// mutex held; either is enough to read them. No thread waits for the GIL while it holds the mutex.
 class StackTree {
  public:
   struct Node {
@@ -67,8 +65,8 @@ class StackTree {
     return first_ + node;
   }
 
-  // Forget all, and let go of the code. Numbers are not used again: one that a thread found just
-  // before names no stack afterwards. Needs the GIL.
+  // Drops all nodes and their references to code. Numbers are not reused: one that a thread found
+  // just before names no stack afterwards. Needs the GIL.
   void clear() {
     std::vector<Node> gone(1);
     {
@@ -114,7 +112,7 @@ class StackTree {
     return number;
   }
 
-  // What its frame is called, for whoever finds it after our death.
+  // Names the frame for a reader after our death.
   void note_in_stream(uint32_t number) const {
     const Node& node = nodes_[number];
     const std::string file = node.code ? file_of(node.code) : "";
@@ -134,8 +132,8 @@ class StackTree {
 
 // ---- what a thread knows of them
 //
-// Whole stacks by the print of their sites. Nobody else looks at it, so a known stack takes no
-// lock.
+// Whole stacks by the print of their sites. Each thread has its own cache, so that a known stack
+// takes no lock.
 class StackCache {
  public:
   // Null when the thread is already shutting down.
@@ -145,7 +143,7 @@ class StackCache {
   PyThreadState* thread() const {
     return lasting_thread_ ? lasting_thread_ : PyGILState_GetThisThreadState();
   }
-  // To ask Python for it costs more than the walk. Null: it is to be asked again.
+  // Asking Python for the thread costs more than the walk. Null: ask again.
   void set_lasting_thread(PyThreadState* thread) { lasting_thread_ = thread; }
 
   uint32_t number_of(PyThreadState* thread) {
@@ -255,6 +253,17 @@ StackCache* StackCache::mine() {
   return my_cache;
 }
 
+// The number of the calling thread's Python stack; 0 if it has none. The thread may hold the GIL or
+// not. A stack with a new frame waits for the GIL: the caller must hold nothing that a thread with
+// the GIL may wait for.
+uint32_t current_stack() {
+  if (is_finalizing()) return 0;  // thread states are going
+  StackCache* const cache = StackCache::mine();
+  if (!cache) return 0;
+  PyThreadState* const thread = cache->thread();
+  return thread ? cache->number_of(thread) : 0;
+}
+
 // ---- on and off
 
 int stack_users = 0;  // guarded by the GIL
@@ -298,7 +307,7 @@ void clear_stacks() {
 
 // ---- the table
 
-// Rows for the nodes that are used, and where each has its own.
+// Adds rows for the nodes that are used; returns the row of each node.
 std::vector<uint32_t> add_rows(const std::vector<StackTree::Node>& nodes,
                                const std::vector<bool>& used, StackRows& rows) {
   std::vector<uint32_t> row_of(nodes.size(), 0);
@@ -334,14 +343,6 @@ nb::tuple stack_table(const ColumnView<uint32_t>& numbers) {
 }
 
 }  // namespace
-
-uint32_t current_stack() {
-  if (is_finalizing()) return 0;  // thread states are going
-  StackCache* const cache = StackCache::mine();
-  if (!cache) return 0;
-  PyThreadState* const thread = cache->thread();
-  return thread ? cache->number_of(thread) : 0;
-}
 
 void bind_stacks(nb::module_& m) {
   use_public_frames(false);

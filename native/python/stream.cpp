@@ -73,151 +73,110 @@ void set_stream_ticker(const nb::object& wanted, bool always) {
                                              : static_cast<void (*)()>(nullptr));
 }
 
-// What a process has left, as tables like those of a closed window.
-class PythonRecovered {
- public:
-  PythonRecovered(const std::string& memory, const std::string& disk, int64_t since_ns) {
-    nb::gil_scoped_release release;
-    found_ = recover(memory, disk, since_ns);
-  }
+// ---- what a process has left, as tables like those of a closed window
 
-  nb::list recordings() const {
-    nb::list all;
-    for (const Snapshot& each : found_.recordings) all.append(window_of(each));
-    return all;
-  }
+nb::list recordings_of(const Recovered& found) {
+  nb::list recordings;
+  for (const Snapshot& recording : found.recordings) recordings.append(window_of(recording));
+  return recordings;
+}
 
-  nb::dict meta() const {
-    nb::dict all;
-    for (const auto& [name, text] : found_.meta) all[to_str(name)] = to_str(text);
-    return all;
-  }
+nb::dict texts_of(const std::map<std::string, std::string>& texts) {
+  nb::dict all;
+  for (const auto& [name, text] : texts) all[to_str(name)] = to_str(text);
+  return all;
+}
 
-  nb::dict facts() const {
-    nb::dict all;
-    all["start_ns"] = start_ns();
-    all["last_ns"] = found_.last_ns;
-    all["damaged_bytes"] = found_.damaged;
-    all["bad_records"] = found_.bad_records;
-    all["is_closed"] = found_.is_closed;
-    all["memory_lasted"] = found_.has_lanes;
-    return all;
-  }
-
-  // As stack_table() of the process itself.
-  nb::tuple stack_table(const ColumnView<uint32_t>& numbers) const {
-    StackRows rows;
-    std::map<uint32_t, Placed> placed;
-    std::vector<uint32_t> row_of;
-    row_of.reserve(numbers.shape(0));
-    for (const uint32_t number : as_span(numbers)) row_of.push_back(row(number, rows, placed).row);
-    return stack_tuple(std::move(row_of), std::move(rows));
-  }
-
-  nb::list types() const { return to_list(found_.types); }
-
-  nb::dict sampled(const nb::callable& native_text) const {
-    return sampled_tables(found_, native_text);
-  }
-
-  nb::dict device() const { return device_tables(found_); }
-
-  nb::dict held() const { return held_tables(found_); }
-
-  nb::dict graph_nodes(const ColumnView<int64_t>& ids) const {
-    return graph_node_tables(found_, ids);
-  }
-
-  nb::dict power() const { return power_tables(found_.power); }
-
-  nb::dict counters() const { return counter_tables(found_.counters); }
-
-  nb::list counter_devices() const {
-    std::vector<CounterDevice> devices;
-    for (const auto& [number, device] : found_.counter_devices) {
-      devices.push_back(device);
-      devices.back().number = number;
-      complete(devices.back());
-    }
-    return stepscope::counter_devices(devices);
-  }
-
-  nb::list pauses() const {
-    nb::list all;
-    for (const auto& [thread, start_ns, end_ns, generation] : found_.pauses)
-      all.append(nb::make_tuple(thread, start_ns, end_ns, generation));
-    return all;
-  }
-
- private:
-  struct Placed {
-    uint32_t row = 0;
-    bool is_hidden = false;
-  };
-
-  // Callers first; a stack may be deep.
-  Placed row(uint32_t number, StackRows& rows, std::map<uint32_t, Placed>& placed) const {
-    std::vector<std::pair<uint32_t, const RecoveredStack*>> chain;
-    Placed at;
-    while (number) {
-      if (const auto known = placed.find(number); known != placed.end()) {
-        at = known->second;
-        break;
-      }
-      const auto found = found_.stacks.find(number);
-      if (found == found_.stacks.end()) break;
-      chain.emplace_back(number, &found->second);
-      if (found->second.parent >= number) break;
-      number = found->second.parent;
-    }
-    for (auto each = chain.rbegin(); each != chain.rend(); ++each) {
-      const RecoveredStack& stack = *each->second;
-      if (!stack.file.empty()) {
-        at.is_hidden = is_hidden(stack.file, at.is_hidden);
-        if (is_launcher(stack.file, stack.name)) at.row = 0;
-        if (!at.is_hidden) at.row = rows.add(at.row, stack.name);
-      }
-      placed[each->first] = at;
-    }
-    return at;
-  }
-
+nb::dict facts_of(const Recovered& found) {
   // When the first recording began; of a ring, what is left of it.
-  int64_t start_ns() const {
-    uint64_t start_ticks = UINT64_MAX;
-    for (const Snapshot& each : found_.recordings)
-      start_ticks = std::min(start_ticks, each.start_ticks);
-    return found_.recordings.empty() ? 0 : found_.tick_map.ns(start_ticks);
-  }
+  uint64_t start_ticks = UINT64_MAX;
+  for (const Snapshot& recording : found.recordings)
+    start_ticks = std::min(start_ticks, recording.start_ticks);
+  nb::dict facts;
+  facts["start_ns"] = found.recordings.empty() ? 0 : found.tick_map.ns(start_ticks);
+  facts["last_ns"] = found.last_ns;
+  facts["damaged_bytes"] = found.damaged;
+  facts["bad_records"] = found.bad_records;
+  facts["is_closed"] = found.is_closed;
+  facts["memory_lasted"] = found.has_lanes;
+  return facts;
+}
 
-  // A device that was sampled until the end of the process: its first sample began before it was
-  // asked for, as CounterSampler knows.
-  void complete(CounterDevice& device) const {
-    if (device.bounds.empty() || device.bounds.front().device_ns) return;
-    const auto first = std::find_if(found_.counters.begin(), found_.counters.end(),
-                                    [&](const auto& each) { return each.device == device.number; });
-    if (first != found_.counters.end()) device.bounds.front().device_ns = first->end_ns;
-  }
-
-  Recovered found_;
+struct PlacedStack {
+  uint32_t row = 0;
+  bool is_hidden = false;
 };
+
+// Callers first; a stack may be deep.
+PlacedStack place_stack(const Recovered& found, uint32_t number, StackRows& rows,
+                        std::map<uint32_t, PlacedStack>& placed) {
+  std::vector<std::pair<uint32_t, const RecoveredStack*>> chain;
+  PlacedStack at;
+  while (number) {
+    if (const auto known = placed.find(number); known != placed.end()) {
+      at = known->second;
+      break;
+    }
+    const auto stack = found.stacks.find(number);
+    if (stack == found.stacks.end()) break;
+    chain.emplace_back(number, &stack->second);
+    if (stack->second.parent >= number) break;
+    number = stack->second.parent;
+  }
+  for (auto link = chain.rbegin(); link != chain.rend(); ++link) {
+    const RecoveredStack& stack = *link->second;
+    if (!stack.file.empty()) {
+      at.is_hidden = is_hidden(stack.file, at.is_hidden);
+      if (is_launcher(stack.file, stack.name)) at.row = 0;
+      if (!at.is_hidden) at.row = rows.add(at.row, stack.name);
+    }
+    placed[link->first] = at;
+  }
+  return at;
+}
+
+// As stack_table() of the process itself.
+nb::tuple stack_table_of(const Recovered& found, const ColumnView<uint32_t>& numbers) {
+  StackRows rows;
+  std::map<uint32_t, PlacedStack> placed;
+  std::vector<uint32_t> row_of;
+  row_of.reserve(numbers.shape(0));
+  for (const uint32_t number : as_span(numbers))
+    row_of.push_back(place_stack(found, number, rows, placed).row);
+  return stack_tuple(std::move(row_of), std::move(rows));
+}
+
+// The first sample of a device that was sampled until the end of the process began before it was
+// asked for, as CounterSampler knows.
+nb::list counter_devices_of(const Recovered& found) {
+  std::vector<CounterDevice> devices;
+  for (const auto& [number, device] : found.counter_devices) {
+    devices.push_back(device);
+    devices.back().number = number;
+    if (device.bounds.empty() || device.bounds.front().device_ns) continue;
+    const auto first =
+        std::ranges::find(found.counters, devices.back().number, &CounterReading::device);
+    if (first != found.counters.end()) devices.back().bounds.front().device_ns = first->end_ns;
+  }
+  return counter_devices(devices);
+}
+
+nb::list pauses_of(const Recovered& found) {
+  nb::list pauses;
+  for (const auto& [thread, start_ns, end_ns, generation] : found.pauses)
+    pauses.append(nb::make_tuple(thread, start_ns, end_ns, generation));
+  return pauses;
+}
 
 // The ranges that a process has ended since the last call: name, start and end.
 nb::list new_ranges(Follower& follower) {
-  std::vector<RecentRange> found;
+  std::vector<RecentRange> ranges;
   {
     nb::gil_scoped_release release;
     follower.read();
-    found = follower.take_ranges();
+    ranges = follower.take_ranges();
   }
-  // All processes of a machine have the same clocks.
-  const TickMap map = TickMap().closed();
-  nb::list ranges;
-  for (const RecentRange& each : found) {
-    ranges.append(
-        nb::make_tuple(to_str(each.name), map.ns(each.start_ticks), map.ns(each.end_ticks)));
-  }
-  return ranges;
+  return range_tuples(ranges, TickMap().closed());  // all processes of a machine share its clocks
 }
 
 }  // namespace
@@ -237,14 +196,7 @@ void bind_stream(nb::module_& m) {
   m.def("go_on_with_stream", [] { Stream::instance().go_on(); });
   m.def(
       "flush_stream", [] { Stream::instance().flush(); }, nb::call_guard<nb::gil_scoped_release>());
-  m.def("is_streaming", &Stream::is_on);
   m.def("stream_obstacle", [] { return Stream::instance().obstacle(); });
-  m.def(
-      "note_in_stream",
-      [](std::string_view name, std::string_view text) {
-        Stream::instance().note_value(name, text);
-      },
-      nb::arg("name"), nb::arg("text"));
   m.def(
       "note_value_in_stream",
       [](std::string_view name, nb::handle value) {
@@ -254,33 +206,35 @@ void bind_stream(nb::module_& m) {
   m.def("set_stream_ticker", &set_stream_ticker, nb::arg("tell").none(), nb::arg("always") = false);
   m.def("start_watcher", &start_watcher, nb::arg("command"));
   m.def("dismiss_watcher", &dismiss_watcher, nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<PythonRecovered>(m, "RecoveredStream")
-      .def(nb::init<const std::string&, const std::string&, int64_t>(), nb::arg("memory"),
-           nb::arg("disk"), nb::arg("since_ns") = 0)
-      .def("recordings", &PythonRecovered::recordings)
-      .def("meta", &PythonRecovered::meta)
-      .def("facts", &PythonRecovered::facts)
-      .def("stack_table", &PythonRecovered::stack_table, nb::arg("numbers"))
-      .def("types", &PythonRecovered::types)
-      .def("sampled", &PythonRecovered::sampled, nb::arg("native_text"))
-      .def("device", &PythonRecovered::device)
-      .def("held", &PythonRecovered::held)
-      .def("graph_nodes", &PythonRecovered::graph_nodes, nb::arg("ids"))
-      .def("power", &PythonRecovered::power)
-      .def("counters", &PythonRecovered::counters)
-      .def("counter_devices", &PythonRecovered::counter_devices)
-      .def("pauses", &PythonRecovered::pauses);
+  nb::class_<Recovered>(m, "RecoveredStream")
+      .def(
+          "__init__",
+          [](Recovered* self, const std::string& memory, const std::string& disk,
+             int64_t since_ns) {
+            nb::gil_scoped_release release;
+            new (self) Recovered(recover(memory, disk, since_ns));
+          },
+          nb::arg("memory"), nb::arg("disk"), nb::arg("since_ns") = 0)
+      .def("recordings", &recordings_of)
+      .def("meta", [](const Recovered& found) { return texts_of(found.meta); })
+      .def("facts", &facts_of)
+      .def("stack_table", &stack_table_of, nb::arg("numbers"))
+      .def("types", [](const Recovered& found) { return to_list(found.types); })
+      .def("sampled", &sampled_tables, nb::arg("native_text"))
+      .def("device", &device_tables)
+      .def("held", &held_tables)
+      .def("graph_nodes", &graph_node_tables, nb::arg("ids"))
+      .def("power", [](const Recovered& found) { return power_tables(found.power); })
+      .def("counters", [](const Recovered& found) { return counter_tables(found.counters); })
+      .def("counter_devices", &counter_devices_of)
+      .def("pauses", &pauses_of);
   nb::class_<Follower>(m, "StreamFollower")
       .def(nb::init<std::string, std::string, std::vector<std::string>>(), nb::arg("memory"),
            nb::arg("disk"), nb::arg("prefixes"))
       .def("new_ranges", &new_ranges)
       .def_prop_ro("is_ring", &Follower::is_ring)
       .def_prop_ro("is_closed", &Follower::is_closed)
-      .def_prop_ro("notes", [](const Follower& follower) {
-        nb::dict all;
-        for (const auto& [name, text] : follower.notes()) all[to_str(name)] = to_str(text);
-        return all;
-      });
+      .def_prop_ro("notes", [](const Follower& follower) { return texts_of(follower.notes()); });
 }
 
 }  // namespace stepscope

@@ -29,14 +29,14 @@ destructor plain_dealloc = nullptr;
 int task_users = 0;
 PyInterpreterState* interpreter = nullptr;  // the only one whose tasks are recorded
 
-// By coroutine; guarded by the GIL. Whoever dies is taken out, so an address is never another's.
+// By coroutine; guarded by the GIL. A coroutine that dies is removed, so no address is stale.
 std::unordered_map<const PyObject*, OpenSlice*>& open_tasks() {
   static auto* const only = new std::unordered_map<const PyObject*, OpenSlice*>;
   return *only;
 }
 
-// Whether a task may begin within another's step. The interpreter then resumes what a coroutine
-// awaits without asking here.
+// Whether a task may begin within another task's step. In these versions of Python, the interpreter
+// resumes what a coroutine awaits without calling send().
 constexpr bool kHasEagerTasks = PY_VERSION_HEX >= 0x030C0000;
 
 // How many coroutines that were sent something run on this thread: one resumes the next.
@@ -67,8 +67,8 @@ nb::object current_task() {
   return quietly(PyObject_CallNoArgs(ask));
 }
 
-// Whether this is the first step of a task: others drive coroutines, too, and what a task runs
-// awaits more of them.
+// Whether this is the first step of a task: coroutines are also driven by other code, and by the
+// coroutines that await them.
 bool begins_task(PyObject* coroutine) {
   if (quietly(PyObject_GetAttr(coroutine, task_names().cr_suspended)).ptr() == Py_True)
     return false;
@@ -144,7 +144,7 @@ PySendResult send(PyObject* coroutine, PyObject* value, PyObject** result) {
   return status;
 }
 
-// One that was thrown something (its task was cancelled), or that is dropped, ends here.
+// A coroutine that was cancelled or dropped ends here.
 void dealloc(PyObject* coroutine) {
   if (PyInterpreterState_Get() == interpreter && !open_tasks().empty()) end(coroutine);
   plain_dealloc(coroutine);

@@ -12,7 +12,6 @@ namespace stepscope {
 // set.
 bool utf8_of(PyObject** holder, std::string_view* text);
 
-// A text that is there once, and for good.
 inline PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
 // Text of a file may be anything; nanobind's own conversion raises on what is not UTF-8.

@@ -14,8 +14,7 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-// What the bridge to torch tells while we record: whether the calling thread's functions are told
-// to others, too.
+// Set by the bridge to torch: whether others, too, see the functions of the calling thread.
 bool (*others_listen)() = nullptr;
 
 // The variables of torch's module for profilers; null before it is imported.
@@ -40,8 +39,8 @@ bool torch_profiles_now() {
   return variable(is_enabled) == Py_True;
 }
 
-// What torch itself says of its profilers. It costs a range that nobody records more than all else,
-// so that the answer is kept for as long as nothing in the dictionary changed that it came from.
+// Asking torch is most of the cost of a range that is not recorded, so the answer is kept until the
+// dictionary that it came from changes.
 #if PY_VERSION_HEX < 0x030C0000  // later versions of Python have no version of a dictionary
 struct {
   const PyDictObject* looked_into;

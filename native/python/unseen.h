@@ -1,4 +1,4 @@
-// Our own Python code among the program's: its calls are none of the program's.
+// Keeps calls of our own Python code out of what profilers and compilers see of the program.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -11,11 +11,11 @@
 
 namespace stepscope {
 
-// A function that takes a compiler off the calling thread's frames, and puts it back: called with
-// None it returns what was there before. Dynamo would compile our code, and count that. Null: none.
+// Sets the compiler of the calling thread's frames and returns the one before; None: no compiler.
+// Without it, Dynamo would compile our code and count that. Null: not installed.
 inline PyObject* compiler_switch = nullptr;
 
-// While this lives, the thread's calls are not told to anybody, and not compiled.
+// While this lives, the thread's calls are neither reported nor compiled.
 class Unseen {
  public:
   Unseen() : thread_(PyThreadState_Get()) {

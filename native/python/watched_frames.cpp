@@ -34,7 +34,7 @@ WatchedCode* watched_by(const PyCodeObject* code) {
   return found == all.end() ? nullptr : &*found;
 }
 
-// What is said of an object; without a label where it has no name.
+// Asks for the name of an object; without a label if it has none.
 Recorder::Label told(PyObject* tell, PyObject* subject) {
   const nb::error_scope keep_error;
   const Unseen unseen;

@@ -11,12 +11,11 @@ namespace stepscope {
 
 bool is_watched(const PyCodeObject* code);
 
-// What to call this call of a watched function; the plain label where nothing else is known. Who
-// watches is asked once for each object that the function is called with, and may run any code:
-// calls that it makes are not the program's and are not seen.
+// The label of this call of a watched function; the plain one if its object has no name. The
+// watcher is asked once for each object and may run any code, whose calls are not recorded.
 Recorder::Label watched_label(const PyCodeObject* code, PyObject* subject, Recorder::Label plain);
 
-// What was said of objects, which may be gone by the next recording.
+// Drops the names of objects, which may be gone by the next recording.
 void forget_watched_objects();
 
 }  // namespace stepscope

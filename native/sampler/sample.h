@@ -31,4 +31,10 @@ struct Sample {
   WaitReason wait = WaitReason::kUnknown;
 };
 
+// A sample as the stream has it. A later state of the sample with the same place replaces it.
+struct PlacedSample {
+  int64_t place = 0;  // among all samples of the recording
+  Sample sample;
+};
+
 }  // namespace stepscope

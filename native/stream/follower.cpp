@@ -1,41 +1,17 @@
 #include "stream/follower.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <stdexcept>
 
 #include "core/recorder.h"
-#include "stream/read_bytes.h"
 
 namespace stepscope {
 namespace {
 
 constexpr size_t kMostAtOnce = size_t{64} << 20;  // of a file that anybody may have changed
 
-template <typename T>
-bool read_at(const OwnFile& file, uint64_t offset, T& value) {
-  return pread(file.number(), static_cast<void*>(&value), sizeof(value),
-               static_cast<off_t>(offset)) == sizeof(value);
-}
-
-std::string bytes_at(const OwnFile& file, uint64_t offset, uint64_t size) {
-  std::string bytes(std::min<uint64_t>(size, kMostAtOnce), '\0');
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = pread(file.number(), bytes.data() + done, bytes.size() - done,
-                                static_cast<off_t>(offset + done));
-    if (count <= 0) break;
-    done += static_cast<size_t>(count);
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
-uint64_t size_of(const OwnFile& file) {
-  struct stat about{};
-  return fstat(file.number(), &about) == 0 ? static_cast<uint64_t>(about.st_size) : 0;
+std::string some_bytes_at(const ReadFile& file, uint64_t offset, uint64_t size) {
+  return file.bytes_at(offset, std::min<uint64_t>(size, kMostAtOnce));
 }
 
 }  // namespace
@@ -43,33 +19,16 @@ uint64_t size_of(const OwnFile& file) {
 Follower::Follower(std::string memory, std::string disk, std::vector<std::string> prefixes)
     : memory_(std::move(memory)), disk_(std::move(disk)), prefixes_(std::move(prefixes)) {}
 
-Follower::~Follower() {
-  chunks_.close();
-  segments_.close();
-}
-
-void Follower::open(OwnFile& file, const std::string& path) {
-  if (file.was_opened()) return;
-  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  struct stat about{};
-  if (number >= 0 && (fstat(number, &about) != 0 || !S_ISREG(about.st_mode))) {
-    ::close(number);
-    return;
-  }
-  file.take(number);
-}
-
 // What a cursor has passed by stands in its chunk, and its name in the journal: so the lanes are
 // read first, and the chunks last.
 void Follower::read() {
-  open(segments_, disk_);
-  if (segments_.was_opened()) read_disk();
-  open(chunks_, memory_ + "/chunks");
-  if (!chunks_.was_opened()) return;
-  OwnFile lanes;
-  open(lanes, memory_ + "/lanes");
-  lanes_ = lanes.was_opened() ? bytes_at(lanes, 0, size_of(lanes)) : "";
-  lanes.close();
+  segments_.open(disk_);
+  if (segments_.is_open()) read_disk();
+  chunks_.open(memory_ + "/chunks");
+  if (!chunks_.is_open()) return;
+  ReadFile lanes;
+  lanes.open(memory_ + "/lanes");
+  lanes_ = some_bytes_at(lanes, 0, lanes.size());
   lane_at_.clear();
   std::string_view rest = lanes_;
   RegionHeader region;
@@ -104,15 +63,15 @@ void Follower::read() {
 void Follower::read_chunk(Block& block, const BlockHeader& header) {
   uint64_t size = header.size;
   if (header.size == kStillFilled) {
-    const uint64_t next = cursor_at(header.cursor);
+    const uint64_t next = target_of(header.cursor, lane_at_);
     size = next >= header.address ? (next - header.address) / sizeof(Record) : 0;
   }
   if (size > header.capacity) return;  // the cursor has gone on
   uint64_t& read = read_of_[header.serial];
   if (size > read) {
     const std::string records =
-        bytes_at(chunks_, block.offset + sizeof(header) + read * sizeof(Record),
-                 (size - read) * sizeof(Record));
+        some_bytes_at(chunks_, block.offset + sizeof(header) + read * sizeof(Record),
+                      (size - read) * sizeof(Record));
     if (look_at(block).serial != header.serial) return;  // it is another by now
     add_records(header.generation, records);
     read = size;
@@ -124,9 +83,9 @@ void Follower::read_chunk(Block& block, const BlockHeader& header) {
 // one in front of it is full.
 void Follower::find_blocks() {
   uint64_t end = regions_.empty() ? 0 : regions_.back().end;
-  const uint64_t file_bytes = size_of(chunks_);
+  const uint64_t file_bytes = chunks_.size();
   RegionHeader header;
-  while (read_at(chunks_, end, header) && header.magic == kRegionMagic &&
+  while (chunks_.read_at(end, header) && header.magic == kRegionMagic &&
          header.bytes >= sizeof(header) && header.bytes <= file_bytes - end) {
     if (header.version != kLastingVersion) {
       throw std::runtime_error("it was written by another version of Stepscope");
@@ -137,7 +96,7 @@ void Follower::find_blocks() {
   for (Region& region : regions_) {
     BlockHeader block;
     while (region.blocks_end + sizeof(block) <= region.end &&
-           read_at(chunks_, region.blocks_end, block) && block.magic == kBlockMagic &&
+           chunks_.read_at(region.blocks_end, block) && block.magic == kBlockMagic &&
            block.bytes >= sizeof(block) && block.bytes <= region.end - region.blocks_end) {
       blocks_.push_back({region.blocks_end, block.serial, 0, false});
       region.blocks_end += block.bytes;
@@ -147,7 +106,7 @@ void Follower::find_blocks() {
 
 BlockHeader Follower::look_at(Block& block) const {
   BlockHeader header{};
-  if (!read_at(chunks_, block.offset, header)) return {};
+  if (!chunks_.read_at(block.offset, header)) return {};
   if (std::exchange(block.serial, header.serial) != header.serial) block.read = 0;
   return header;
 }
@@ -157,32 +116,19 @@ void Follower::read_journals() {
     if (block.is_settled) continue;
     const BlockHeader header = look_at(block);
     if (header.kind != BlockKind::kJournal || header.size <= block.read) continue;
-    const std::string entries =
-        bytes_at(chunks_, block.offset + sizeof(header) + block.read, header.size - block.read);
+    const std::string entries = some_bytes_at(chunks_, block.offset + sizeof(header) + block.read,
+                                              header.size - block.read);
     if (look_at(block).serial != header.serial) continue;
     block.read = header.size;
     read_entries(entries);
   }
 }
 
-uint64_t Follower::cursor_at(uint64_t address) const {
-  auto lane = lane_at_.upper_bound(address);
-  uint64_t next = 0;
-  if (lane == lane_at_.begin()) return next;
-  --lane;
-  const uint64_t offset = address - lane->first;
-  if (offset < lane->second.size()) {
-    std::string_view rest = lane->second.substr(offset);
-    take(rest, next);
-  }
-  return next;
-}
-
 void Follower::read_disk() {
   FrameHeader header;
-  while (read_at(segments_, disk_end_, header) && header.magic == kFrameMagic &&
-         header.bytes <= size_of(segments_) - disk_end_ - sizeof(header)) {
-    const std::string bytes = bytes_at(segments_, disk_end_ + sizeof(header), header.bytes);
+  while (segments_.read_at(disk_end_, header) && header.magic == kFrameMagic &&
+         header.bytes <= segments_.size() - disk_end_ - sizeof(header)) {
+    const std::string bytes = some_bytes_at(segments_, disk_end_ + sizeof(header), header.bytes);
     disk_end_ += sizeof(header) + header.bytes;
     std::string_view rest = bytes;
     const auto kind = static_cast<FrameKind>(header.kind);

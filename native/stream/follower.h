@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/recent_ranges.h"
+#include "core/recording.h"
 #include "stepscope/record.h"
 #include "stream/lasting_format.h"
-#include "stream/own_file.h"
+#include "stream/read_bytes.h"
 
 namespace stepscope {
 
@@ -21,7 +21,6 @@ class Follower {
  public:
   // Only ranges whose names begin with one of the prefixes are returned.
   Follower(std::string memory, std::string disk, std::vector<std::string> prefixes);
-  ~Follower();
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
@@ -47,13 +46,11 @@ class Follower {
     uint64_t end = 0;
   };
 
-  static void open(OwnFile& file, const std::string& path);
   void find_blocks();
   // Returns the current header. A block that was reused is read from its start again.
   BlockHeader look_at(Block& block) const;
   void read_journals();
   void read_chunk(Block& block, const BlockHeader& header);
-  uint64_t cursor_at(uint64_t address) const;
   void read_disk();
   void read_entries(std::string_view bytes);
   void add_records(uint32_t generation, std::string_view bytes);
@@ -61,8 +58,8 @@ class Follower {
   const std::string memory_;
   const std::string disk_;
   const std::vector<std::string> prefixes_;
-  OwnFile chunks_;
-  OwnFile segments_;
+  ReadFile chunks_;
+  ReadFile segments_;
   std::vector<Region> regions_;
   std::vector<Block> blocks_;
   uint64_t disk_end_ = 0;

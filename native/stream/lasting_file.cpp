@@ -186,8 +186,7 @@ void LastingFile::close() {
   free_bytes_ = 0;
 }
 
-// Whoever still holds a pointer into what was copied, an object of Python's that ends its slice,
-// reads and writes the child's own memory.
+// The child gets copies at the same addresses, for Python objects that still end slices there.
 void LastingFile::leave_after_fork() {
   if (in_child_ == InChild::kCopy) {
     for (const Region& region : regions_) {

@@ -1,6 +1,5 @@
-// A file that we have opened. Programs may close all files there are (a daemon does), and the
-// number is another file's from then on: that one is the program's, and is neither written to nor
-// closed.
+// A file that we have opened. Programs may close all files (a daemon does), and its number may then
+// be reused for a file of the program, which we must neither write to nor close.
 #pragma once
 
 #include <sys/stat.h>

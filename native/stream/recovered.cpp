@@ -1,64 +1,31 @@
 #include "stream/recovered.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
 
-#include "stream/own_file.h"
 #include "stream/recovered_journal.h"
 #include "stream/segment_file.h"
 
 namespace stepscope {
 namespace {
 
-// A file as it is now: a copy, for the one who fills it may still be at it.
+// A copy of a file as it is now: its process may still write to it.
 std::string contents(const std::string& path) {
-  std::string bytes;
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) return bytes;
-  struct stat about;
-  if (fstat(file, &about) == 0 && S_ISREG(about.st_mode)) {
-    bytes.resize(static_cast<size_t>(about.st_size));
-    size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t count = read(file, bytes.data() + done, bytes.size() - done);
-      if (count <= 0) break;
-      done += static_cast<size_t>(count);
-    }
-    bytes.resize(done);
-  }
-  close(file);
-  return bytes;
+  ReadFile file;
+  file.open(path);
+  return file.bytes_at(0, file.size());
 }
 
-// The headers of blocks after these were copied: one that has become another meanwhile, as a ring's
-// do, is in parts the one and the other.
-class HeadersNow {
- public:
-  explicit HeadersNow(const std::string& path) {
-    file_.take(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  }
-  HeadersNow(const HeadersNow&) = delete;
-  HeadersNow& operator=(const HeadersNow&) = delete;
-  ~HeadersNow() { file_.close(); }
-
-  bool has(const BlockHeader& copy, ptrdiff_t payload_offset) const {
-    BlockHeader now;
-    const auto at = static_cast<off_t>(payload_offset - static_cast<ptrdiff_t>(sizeof(now)));
-    return pread(file_.number(), &now, sizeof(now), at) == sizeof(now) && now.kind == copy.kind &&
-           now.serial == copy.serial;
-  }
-
- private:
-  OwnFile file_;
-};
+// Whether a block is still the one that was copied. One that has become another block meanwhile, as
+// a ring's do, is in parts the one and the other.
+bool is_unchanged(const ReadFile& file, const BlockHeader& copy, ptrdiff_t payload_offset) {
+  BlockHeader now;
+  return file.read_at(static_cast<uint64_t>(payload_offset) - sizeof(now), now) &&
+         now.kind == copy.kind && now.serial == copy.serial;
+}
 
 struct FoundChunk {
   uint32_t generation = 0;
@@ -80,7 +47,9 @@ class Reader {
     journal_.room.add_entries(chunks.size());
     out_.has_lanes = !lanes.empty();
     read_lanes(lanes);
-    read_chunks(chunks, HeadersNow(memory + "/chunks"));
+    ReadFile chunks_now;
+    chunks_now.open(memory + "/chunks");
+    read_chunks(chunks, chunks_now);
     read_pulse(contents(memory + "/lanes"));  // since when all is there
     finish();
   }
@@ -139,10 +108,10 @@ class Reader {
     });
   }
 
-  void read_chunks(std::string_view bytes, const HeadersNow& now) {
+  void read_chunks(std::string_view bytes, const ReadFile& now) {
     const char* const begin = bytes.data();
     each_block(bytes, [&](const BlockHeader& block, std::string_view payload) {
-      if (!now.has(block, payload.data() - begin)) return;
+      if (!is_unchanged(now, block, payload.data() - begin)) return;
       if (block.kind == BlockKind::kJournal) {
         read_journal(payload.substr(0, block.size), journal_, out_);
       } else if (block.kind == BlockKind::kChunk) {
@@ -155,23 +124,11 @@ class Reader {
 
   size_t size_of(const BlockHeader& block) const {
     if (block.size != kStillFilled) return std::min(block.size, block.capacity);
-    const uint64_t next = next_of(block.cursor);
+    static_assert(offsetof(Cursor, next) == 0);
+    const uint64_t next = target_of(block.cursor, lanes_);
     if (next < block.address) return 0;
     const uint64_t size = (next - block.address) / sizeof(Record);
     return size <= block.capacity ? size : 0;
-  }
-
-  // What the cursor at an address pointed to.
-  uint64_t next_of(uint64_t cursor) const {
-    auto lane = lanes_.upper_bound(cursor);
-    if (lane == lanes_.begin()) return 0;
-    --lane;
-    const uint64_t offset = cursor - lane->first;
-    uint64_t next = 0;
-    if (offset > lane->second.size() || lane->second.size() - offset < sizeof(next)) return 0;
-    static_assert(offsetof(Cursor, next) == 0);
-    std::memcpy(&next, lane->second.data() + offset, sizeof(next));
-    return next;
   }
 
   // ---- disk

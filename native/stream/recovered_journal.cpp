@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "stream/placed_sample.h"
-
 namespace stepscope {
 namespace {
 

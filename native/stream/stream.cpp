@@ -39,7 +39,7 @@ void write_entry(char* at, const EntryHeader& header,
   std::memset(at, 0, padded(header.bytes) - header.bytes);
 }
 
-// What says nothing of what comes later.
+// Entries that later ones do not need: a ring may drop them.
 bool is_of_its_time(Entry kind) {
   switch (kind) {
     case Entry::kSamples:

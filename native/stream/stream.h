@@ -6,6 +6,8 @@
 // Nobody who records waits for it.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -46,7 +48,7 @@ class Stream {
   // Begin; before that, nothing may have been recorded that is to last. Returns whether memory
   // lasts.
   bool start(const StreamPlaces& places);
-  // End in order: whoever finds the files knows that all of it was handed over.
+  // Ends the stream in order: a reader of its files knows that they are complete.
   void stop();
   // End the thread for a while; the stream goes on without what it does now and then.
   void rest();
@@ -69,7 +71,7 @@ class Stream {
   }
   void append(Entry kind, std::string_view first, std::string_view second, std::string_view third);
 
-  // What keeps it from being written to disk; "" when nothing does.
+  // Why nothing can be written to disk; "" if it can.
   std::string obstacle() const;
 
   // For the thread that writes to disk, and for tests: write what does not last otherwise.
@@ -78,7 +80,8 @@ class Stream {
   // Called by the stream's thread some times a second, so that devices deliver what they have.
   void set_before_flush(void (*before_flush)()) { before_flush_ = before_flush; }
 
-  // Called by the stream's thread every second: it must not wait for anybody. Null: nobody.
+  // Called by the stream's thread every second; must not wait for any lock. Null: nothing is
+  // called.
   void set_every_second(void (*every_second)()) { every_second_ = every_second; }
 
   // Records had to make room: all that began from `whole_since_ticks` on are still there. To be
@@ -145,6 +148,34 @@ class Stream {
   std::mutex writing_;  // held while something is written to disk; never waited for by a recorder
   SegmentFile segments_;
   std::unordered_map<uint64_t, size_t> written_;  // records of a chunk, by its number
+};
+
+// Of several objects of a kind in a process, only the one that has the turn writes to the stream.
+template <typename Kind>
+class StreamTurn {
+ public:
+  StreamTurn() = default;
+  StreamTurn(const StreamTurn&) = delete;
+  StreamTurn& operator=(const StreamTurn&) = delete;
+  ~StreamTurn() { end(); }
+
+  // Takes the turn, if there is a stream and the turn is free. A forked child begins anew.
+  void take() {
+    const pid_t process = getpid();
+    pid_t holder = taken_in_.load();
+    if (!Stream::is_on() || holder == process) return;
+    if (taken_in_.compare_exchange_strong(holder, process)) process_ = process;
+  }
+  bool is_mine() const { return process_ != 0; }
+  void end() {
+    if (process_ && process_ == getpid()) taken_in_ = 0;
+    process_ = 0;
+  }
+
+ private:
+  static inline std::atomic<pid_t> taken_in_{0};
+
+  pid_t process_ = 0;
 };
 
 }  // namespace stepscope

@@ -1,4 +1,4 @@
-// A small process that outlives the program, and does what is left to do after its death.
+// A small process that outlives the program and runs a command after its death.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace stepscope {
 // error. False when there can be none.
 bool start_watcher(const std::vector<std::string>& command);
 
-// There is nothing left to do: it goes, and has let go of standard error when this returns.
+// Ends the process without running the command; it has closed standard error when this returns.
 void dismiss_watcher();
 
 }  // namespace stepscope

@@ -13,7 +13,6 @@
 
 #include "core/clock.h"
 #include "stream/lasting_format.h"
-#include "stream/placed_sample.h"
 #include "stream/recovered.h"
 #include "stream/segment_file.h"
 

@@ -7,11 +7,6 @@
 #include "core/clock.h"
 
 namespace stepscope {
-namespace {
-
-constexpr size_t kFirstPlaces = 1024;
-
-}  // namespace
 
 size_t MemoryBlocks::place_of(uintptr_t address) const {
   const int bits = std::countr_zero(blocks_.size());
@@ -28,6 +23,7 @@ size_t MemoryBlocks::find(uintptr_t address) const {
 }
 
 void MemoryBlocks::grow() {
+  constexpr size_t kFirstPlaces = 1024;
   const std::vector<Block> old = std::exchange(
       blocks_, std::vector<Block>(blocks_.empty() ? kFirstPlaces : 2 * blocks_.size()));
   for (const Block& block : old) {

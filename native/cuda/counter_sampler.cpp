@@ -231,8 +231,7 @@ void CounterSampler::note(const CounterDevice& device) const {
   const CounterDeviceEntry entry{device.number,         device.overflowed,   size(device.chip),
                                  size(device.obstacle), size(device.bounds), 0};
   std::string text = device.chip + device.obstacle;
-  text.append(reinterpret_cast<const char*>(device.bounds.data()),
-              device.bounds.size() * sizeof(ClockBound));
+  text.append(bytes_of(device.bounds));
   for (const std::string& metric : device.metrics) text.append(metric).push_back('\0');
   Stream::instance().note(Entry::kCounterDevice, entry, text);
 }

@@ -87,8 +87,7 @@ void DeviceRecords::stream(const cupti::Library& library) {
     const std::vector<LaunchShape> shapes(
         shapes_.begin() + static_cast<ptrdiff_t>(streamed_shapes_), shapes_.end());
     const std::array<uint32_t, 2> first{static_cast<uint32_t>(streamed_shapes_), 0};
-    to.note(Entry::kDeviceShapes, first,
-            {reinterpret_cast<const char*>(shapes.data()), shapes.size() * sizeof(LaunchShape)});
+    to.note(Entry::kDeviceShapes, first, bytes_of(shapes));
     streamed_shapes_ = shapes_.size();
   }
   for (const DeviceRecord& record : unstreamed_) {
@@ -102,12 +101,7 @@ void DeviceRecords::stream(const cupti::Library& library) {
       to.note(Entry::kDeviceCall, entry, name);
     }
   }
-  if (!unstreamed_.empty()) {
-    to.append(Entry::kDeviceRecords,
-              {reinterpret_cast<const char*>(unstreamed_.data()),
-               unstreamed_.size() * sizeof(DeviceRecord)},
-              {}, {});
-  }
+  if (!unstreamed_.empty()) to.append(Entry::kDeviceRecords, bytes_of(unstreamed_), {}, {});
   unstreamed_.clear();
 }
 

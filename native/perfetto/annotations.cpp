@@ -31,6 +31,11 @@ void append_quoted(std::string& out, std::string_view text) {
   }
 }
 
+std::string_view key_of(const FlatMessage<18>& told, const Interned& interned) {
+  const auto place = interned.keys.find(told.number[annotation::kName]);
+  return place == interned.keys.end() ? told.text[annotation::kNameText] : place->second;
+}
+
 }  // namespace
 
 void append_json(std::string& out, double value) {
@@ -90,11 +95,7 @@ void AnnotationReader::add(std::string_view bytes, const Interned& interned, jso
   const bool is_unsigned =
       told.has(annotation::kUnsigned) && told.number[annotation::kUnsigned] <= kMaxInteger;
   if (is_signed || is_unsigned) {
-    std::string_view key = told.text[annotation::kNameText];
-    if (const auto place = interned.keys.find(told.number[annotation::kName]);
-        place != interned.keys.end()) {
-      key = place->second;
-    }
+    const std::string_view key = key_of(told, interned);
     if (tables_->keys.size() < kMaxKeys || tables_->keys.contains(key)) {
       const uint32_t field = is_signed ? annotation::kInteger : annotation::kUnsigned;
       out.integers.push_back(
@@ -138,12 +139,7 @@ void AnnotationReader::append_pair(std::string& out, std::string_view bytes,
                                    const Interned& interned, int depth) {
   FlatMessage<18> told;
   told.read(bytes);
-  std::string_view key = told.text[annotation::kNameText];
-  if (const auto place = interned.keys.find(told.number[annotation::kName]);
-      place != interned.keys.end()) {
-    key = place->second;
-  }
-  append_quoted(out, key);
+  append_quoted(out, key_of(told, interned));
   out += ": ";
   append_value(out, bytes, interned, depth);
 }

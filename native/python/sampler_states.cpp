@@ -2,13 +2,9 @@
 #include "python/sampler.h"
 
 namespace stepscope {
-namespace {
-
-constexpr size_t kMostFiles = 256;
-
-}  // namespace
 
 KernelView Sampler::ask_kernel(pid_t thread, Watched& watched) const {
+  constexpr size_t kMostFiles = 256;
   return watched.syscall.read(thread, may_keep_files_ && watched_.size() < kMostFiles);
 }
 

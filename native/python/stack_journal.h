@@ -3,18 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
-#include <vector>
 
 #include "python/code_copies.h"
 #include "sampler/stack_nodes.h"
 
 namespace stepscope {
-
-template <typename T>
-std::string_view bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
 
 class StackJournal {
  public:

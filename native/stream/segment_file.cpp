@@ -15,8 +15,8 @@ namespace stepscope {
 
 uint64_t frame_checksum(std::string_view bytes) { return text_hash(bytes); }
 
-bool SegmentFile::fail(const char* doing, int error) {
-  obstacle_ = path_ + ": " + doing + std::strerror(error);
+bool SegmentFile::fail(int error) {
+  obstacle_ = path_ + ": " + std::strerror(error);
   return false;
 }
 
@@ -29,7 +29,7 @@ bool SegmentFile::is_there() {
   }
   const int file =
       open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return fail("", errno);
+  if (file < 0) return fail(errno);
   file_.take(file);
   end_ = lseek(file, 0, SEEK_END);
   return true;
@@ -65,7 +65,7 @@ bool SegmentFile::write(FrameKind kind, std::string_view first, std::string_view
     const int error = count < 0 ? errno : ENOSPC;
     // What there is of it is taken back, so that the next one begins where this one did.
     if (ftruncate(file_.number(), end_) != 0) close();
-    return fail("", error);
+    return fail(error);
   }
   end_ += static_cast<int64_t>(whole);
   obstacle_.clear();

@@ -25,7 +25,7 @@ class SegmentFile {
 
  private:
   bool is_there();
-  bool fail(const char* doing, int error);
+  bool fail(int error);
 
   std::string path_;
   std::string obstacle_;

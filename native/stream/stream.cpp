@@ -398,9 +398,8 @@ void Stream::forget_gone(const std::vector<ChunkView>& views) {
 
 bool Stream::flush_open_slices(const std::vector<Record>& open, uint64_t now_ticks) {
   const Pulse now{now_ticks, Clock::now_ns(), lost_.load(std::memory_order_relaxed), 0};
-  return segments_.write(
-      FrameKind::kOpenSlices, {reinterpret_cast<const char*>(&now), sizeof(now)},
-      {reinterpret_cast<const char*>(open.data()), open.size() * sizeof(Record)});
+  return segments_.write(FrameKind::kOpenSlices, {reinterpret_cast<const char*>(&now), sizeof(now)},
+                         bytes_of(open));
 }
 
 std::string Stream::obstacle() const {

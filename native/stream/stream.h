@@ -29,6 +29,11 @@ namespace stepscope {
 struct ChunkView;
 class Recording;
 
+template <typename T>
+std::string_view bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
 struct StreamPlaces {
   std::string memory;         // a folder of a tmpfs; "": none
   std::string disk;           // the file for what has no room there

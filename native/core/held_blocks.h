@@ -25,7 +25,7 @@ class HeldBlocks {
     held_.insert_or_assign(address, block);
   }
 
-  // False for one that was not sampled.
+  // False if the block was not sampled.
   bool released(uint64_t address, int64_t now_ns) {
     const auto found = held_.find(address);
     if (found == held_.end()) return false;
@@ -39,7 +39,7 @@ class HeldBlocks {
     return true;
   }
 
-  // All that was held for some time, and what still is at a moment.
+  // The blocks that were held for some time, and those that still are at `until_ns`.
   std::vector<HeldBlock> all(int64_t until_ns) const {
     std::vector<HeldBlock> blocks = released_;
     for (const auto& [address, block] : held_) {

@@ -47,7 +47,7 @@ class OwnThread {
 // A thread for work of ours. It gets no signals: they are for the program's threads.
 class Worker {
  public:
-  // Has it run `(self->*loop)()`; false when there is no thread to be had. 0: a stack as all have.
+  // Runs `(self->*loop)()` on a new thread; false if the system gives none. 0: the usual stack.
   template <auto loop, typename Self>
   bool start(Self* self, size_t stack_bytes = 0) {
     const auto run = [](void* object) -> void* {

@@ -86,7 +86,7 @@ class Recorder {
   static uint32_t thread();
 
   static const stepscope_core_api& core_api();
-  // For good, or null: nobody.
+  // The listener is never freed; null: none.
   static void set_block_listener(const BlockListener* listener);
 
   // Sets what returns the asyncio context of the calling thread; only called once tasks were seen.

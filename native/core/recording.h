@@ -96,9 +96,9 @@ class Recording {
   // the limit: they end late, and are worth more than the operators inside them.
   bool next_chunk(Cursor& cursor, bool use_reserve);
 
-  // The cursor's thread is gone: nobody fills its chunk any more.
+  // Retires the chunk of a cursor whose thread has ended.
   void retire(Cursor& cursor);
-  // The same for all threads; none of them may be inside.
+  // Retires the chunks of all threads, none of which may be inside.
   void retire_all();
 
   // Blocks are recorded: count those that earlier recordings have left.

@@ -25,7 +25,7 @@ struct Library {
   Result (*enable_runtime_function)(uint32_t function, uint8_t enable);  // optional
   Result (*enable_driver_function)(uint32_t function, uint8_t enable);   // optional
 
-  // Optional; who has it tells of each event's record by a number of its own (CUDA 12.8).
+  // Optional. A CUPTI that has it numbers each record of an event (CUDA 12.8).
   Result (*enable_all_sync_records)(uint8_t enable);
   Result (*enable_event_timestamps)(uint8_t enable);  // optional
 

@@ -1,4 +1,5 @@
-// The process's use of CUPTI: on while anybody records, its buffers decoded as they fill.
+// The process's use of CUPTI: it is on while a session records, and buffers are decoded as they
+// fill.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ class DeviceCollector {
  public:
   // Use the CUPTI at `path`, once for the process; returns its version. Throws std::runtime_error.
   static uint32_t load(const std::string& path);
-  // The one in use, for good; null where there is none.
+  // The CUPTI in use, which is never unloaded; null if none is loaded.
   static const cupti::Library* library();
 
   // Records from now on, except calls that neither launch, copy, wait nor allocate; returns the
@@ -29,7 +30,7 @@ class DeviceCollector {
   static uint64_t start(bool beside, uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
                         uint32_t extras);
 
-  // Wait for the devices, and return what started since. CUPTI is left alone when nobody else
+  // Waits for the devices, and returns what started since. CUPTI is turned off if no other session
   // records.
   static DeviceColumns stop(uint64_t since_ticks);
 

@@ -24,7 +24,7 @@ Watching& watching() {
   return *instance;
 }
 
-// The last graph whose nodes were copies: a copy is told of twice, first as a node like any other.
+// The last graph whose nodes were copies: CUPTI reports a copy twice, first as any other node.
 thread_local const void* copied_graph = nullptr;
 
 void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {

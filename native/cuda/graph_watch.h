@@ -21,8 +21,8 @@ struct GraphNodeListener {
 
 class GraphWatch {
  public:
-  // Tell of nodes until stop() was called as often. Throws std::runtime_error when CUPTI refuses:
-  // another tool may be subscribed to it, and there is but one subscriber.
+  // Reports nodes until stop() was called as often. Throws std::runtime_error if CUPTI refuses:
+  // another tool may be its only subscriber.
   static void start(const GraphNodeListener* listener);
   static void stop();
   // Has the listener write what it has to the stream; called now and then.

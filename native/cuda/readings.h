@@ -1,4 +1,4 @@
-// What devices tell of themselves over time, as the stream has it.
+// Readings of devices over time, as they are in the stream.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace stepscope {
 
 inline constexpr int64_t kNotTold = -1;
 
-// What NVML told of a device at a moment; kNotTold where it does not.
+// What NVML says of a device at a moment; kNotTold where it says nothing.
 struct PowerReading {
   int64_t time_ns;
   int64_t power_mw;
@@ -27,7 +27,7 @@ static_assert(sizeof(PowerReading) == 56);
 
 inline constexpr size_t kMostCounters = 8;
 
-// What the hardware counters of a device said of some time.
+// The hardware counters of a device over one interval.
 struct CounterReading {
   int64_t start_ns;  // on the device's clock
   int64_t end_ns;
@@ -37,7 +37,7 @@ struct CounterReading {
 };
 static_assert(sizeof(CounterReading) == 56);
 
-// Between which two moments of ours a moment of the device's clock lies.
+// A moment of the device's clock, and two moments of our clock between which it lies.
 struct ClockBound {
   int64_t device_ns;
   int64_t from_ns;

@@ -15,7 +15,7 @@ bool is_utf8(std::string_view text);
 // Each part that is not UTF-8 becomes one U+FFFD, as Unicode recommends.
 std::string replace_invalid_utf8(std::string_view text);
 
-// The same, of a text that mostly is.
+// The same, faster for texts that are UTF-8 already.
 inline std::string valid_utf8(std::string_view text) {
   return is_utf8(text) ? std::string(text) : replace_invalid_utf8(text);
 }

@@ -168,7 +168,7 @@ bool Writer::write_counter(const Counter& counter, size_t limit) {
   return true;
 }
 
-// The sequence of a lane, and of one that is extra its track, below that of the thread.
+// Writes the sequence of a lane, and for an extra lane its track, below that of the thread.
 void Writer::put_lane_track(uint32_t lane) {
   const Lane& placed = (*lanes_)[lane];
   auto uuid = static_cast<uint64_t>(uuids_[placed.track]);
@@ -190,7 +190,7 @@ void Writer::put_lane_track(uint32_t lane) {
   lane_sequences_.push_back(new_sequence(uuid));
 }
 
-// Its first packet says which track and clock its packets mean.
+// Its first packet names the track and the clock of all its packets.
 Writer::Sequence Writer::new_sequence(uint64_t uuid) {
   Sequence sequence;
   sequence.id = ++sequences_;
@@ -223,7 +223,7 @@ Writer::Sequence Writer::new_sequence(uint64_t uuid) {
   return sequence;
 }
 
-// The packet of what event_ and interned_ hold.
+// Writes event_ and interned_ as one packet.
 void Writer::put_packet(Sequence& sequence, int64_t time_ns) {
   inner_.clear();
   inner_.reserve(kPacketBytes);

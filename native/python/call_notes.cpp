@@ -58,7 +58,7 @@ class CallNotes {
  public:
   explicit CallNotes(nb::type_object tensor) : tensor_(std::move(tensor)) {}
 
-  // The number of a call's signature. Never fails: what cannot be told is left out.
+  // The number of a call's signature. Never fails: arguments that cannot be read are left out.
   int64_t signature(uint32_t operation, const nb::tuple& args, const nb::dict& kwargs) {
     std::string key = std::move(spare_);  // asking a tensor may let another thread in
     key.clear();
@@ -77,7 +77,7 @@ class CallNotes {
     return found->second;
   }
 
-  // A call that ends now; one that began before the last clear() is none of ours.
+  // Notes a call that ends now, unless it began before the last clear().
   void note(int64_t start_ns, int64_t signature) {
     if (signature >= static_cast<int64_t>(signatures_.size())) return;
     calls_.insert(calls_.end(), {thread_id(), start_ns, Clock::now_ns(), signature});

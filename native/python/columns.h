@@ -52,7 +52,7 @@ constexpr const char* dtype_name() {
 
 inline constexpr size_t kManyRows = 10'000;
 
-// Columns over rows, each with its name and type, so that whoever reads them can check both.
+// Columns over rows, each with its name and type, so that the reader can check both.
 template <typename Row>
 class Table {
  public:

@@ -31,7 +31,7 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-// A program that captures more has graphs that nobody will ask for.
+// No more nodes are kept: a program with so many replays only a few of its graphs.
 constexpr size_t kMostNodes = size_t{1} << 22;
 
 // The operator that runs on the calling thread, null for none; the bridge's, once it is loaded.
@@ -59,7 +59,7 @@ struct FoundNodes {
   std::vector<std::string_view> operators;  // texts that stay
 };
 
-// The nodes behind some ids. An id that nobody saw being made has no row.
+// The nodes with these ids. An id whose node was not seen being made has no row.
 FoundNodes nodes_behind(std::span<const int64_t> ids, const std::vector<GraphNode>& nodes,
                         const IndexOfId& index_of_id) {
   FoundNodes out;

@@ -31,8 +31,7 @@ namespace {
 // Python.
 ternaryfunc plain_call = nullptr;
 
-// The modules of one framework. Never freed: a class may keep the slot as long as the process
-// lives.
+// The modules of one framework. Never freed: a class may keep the slot until the process ends.
 struct Family {
   PyTypeObject* base;
   PyObject* is_grad_enabled;
@@ -61,7 +60,7 @@ struct Here {
 };
 thread_local Here this_call __attribute__((tls_model("initial-exec")));
 
-// ---- what is told of a call
+// ---- the details of a call
 
 const char* said(const nb::object& answer, const char* yes, const char* no) {
   if (!answer.is_valid() || !PyBool_Check(answer.ptr())) return "";
@@ -80,7 +79,7 @@ std::string modes_of(PyObject* model, const Family& family) {
   return text += ", \"Model id\": " + std::to_string(reinterpret_cast<uintptr_t>(model));
 }
 
-// The bytes of a text, which live as long as the text; empty for one that has none.
+// The UTF-8 of a text, which lives as long as the text; empty if it has none.
 std::string_view utf8(nb::object& text) {
   PyObject* holder = text.release().ptr();
   std::string_view bytes;
@@ -242,7 +241,8 @@ void set(PyObject*& place, const nb::object& value) {
   Py_XDECREF(before);
 }
 
-// Record all calls as ranges of a phase, while nobody else marks them; None: no longer.
+// Records all calls as ranges of a phase, unless `is_marked` says that they are marked already.
+// None: no longer.
 void mark_calls(nb::type_object base, nb::object phase, nb::object is_marked) {
   Family* const family = family_of(as_type(base));
   if (!family) return;
@@ -252,7 +252,7 @@ void mark_calls(nb::type_object base, nb::object phase, nb::object is_marked) {
   for (const Family* each = families; each; each = each->next) has_phases |= each->phase != nullptr;
 }
 
-// Record all calls, with the names that a function returns for a model; None: only models'.
+// Records all calls with the names that `names_of` returns for a model. None: only calls of models.
 void name_calls(nb::type_object base, nb::object names_of) {
   if (Family* const family = family_of(as_type(base))) set(family->names_of, names_of);
 }

@@ -13,7 +13,7 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-// Those of the six tool ids that are for profilers, or for nobody.
+// The tool id of profilers, then two of the six that have no purpose.
 constexpr int kToolIds[] = {2, 4, 3};
 int tool_id = -1;
 
@@ -29,7 +29,7 @@ PyObject* py_end(PyObject*, PyObject* const* args, Py_ssize_t) {
   Py_RETURN_NONE;
 }
 
-// Of all that can be called, those which sys.setprofile() tells of, too. Null for another.
+// The method of a callable that sys.setprofile() would report, too; null for any other callable.
 PyMethodDef* method_of(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml;
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
@@ -38,7 +38,7 @@ PyMethodDef* method_of(PyObject* callable) {
   return nullptr;
 }
 
-// With CALL, the instruction stops to tell of C_RETURN and C_RAISE, too.
+// An instruction for which CALL is disabled reports no C_RETURN and C_RAISE either.
 PyObject* on_call_event(PyObject*, PyObject* const* args, Py_ssize_t) {
   if (skips_c_calls_of(reinterpret_cast<PyCodeObject*>(args[0]))) return Py_NewRef(disable);
   PyObject* const callable = args[2];

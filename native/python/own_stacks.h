@@ -25,7 +25,7 @@ class OwnStacks {
 
   static bool works() { return kLayout.is_known; }
 
-  // The number of the calling thread's stack; 0 for a thread that is none of Python's.
+  // The number of the calling thread's stack; 0 if Python does not know the thread.
   uint32_t current() {
     const PyThreadState* const mine = PyGILState_GetThisThreadState();
     thread_ = reinterpret_cast<Address>(mine);
@@ -52,7 +52,7 @@ class OwnStacks {
   // Writes the stacks that are new to the stream.
   void write() { journal_.write(codes_, nodes_); }
   uint32_t owner() const { return journal_.owner(); }
-  // The stream of a forked child has none of them.
+  // To be called in a forked child, whose stream has none of the stacks.
   void forget_after_fork() { journal_ = StackJournal(StackJournal::new_owner()); }
 
  private:
@@ -66,7 +66,7 @@ class OwnStacks {
     }
   };
 
-  // Of a stack with very many frames, the inner and the outer end.
+  // Reads the inner and the outer end of a stack with very many frames.
   bool read_deep(const PyThreadState& mine) {
     ThreadPlaces places;  // found anew each time: what the thread used before may be gone
     places.thread = reinterpret_cast<Address>(&mine);

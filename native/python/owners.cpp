@@ -1,5 +1,5 @@
-// What blocks of memory hold, as the program's own objects say. They are asked in every step of a
-// training, so this is done here and not in Python.
+// What blocks of memory hold, by the objects of the program that own them. These are asked in every
+// training step, which would take too long in Python.
 #include <Python.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
@@ -53,15 +53,15 @@ bool is(nb::handle object, PyObject* name, PyObject* expected) {
   return attribute(object, name).ptr() == expected;
 }
 
-// -1 when there is none.
+// -1 without an object.
 int64_t number(nb::handle object) { return object ? PyLong_AsSsize_t(object.ptr()) : -1; }
 
 int64_t called(nb::handle object, PyObject* method) {
   return number(nb::steal(PyObject_CallMethodNoArgs(object.ptr(), method)));
 }
 
-// Enters a context manager of Python's, for as long as it lives. Tensors are asked in one in which
-// no TorchFunctionMode of the program's is called.
+// Stays in a context manager of Python's while it lives. Tensors are asked in one that disables the
+// TorchFunctionModes of the program.
 class Within {
  public:
   explicit Within(nb::handle make) : context_(nb::steal(PyObject_CallNoArgs(make.ptr()))) {
@@ -130,7 +130,7 @@ class WeakMap {
   std::unordered_map<PyObject*, Entry> entries_;
 };
 
-// What is known of an optimizer's gradients before they are there: that of its parameters.
+// What is known of a gradient before it exists: its size and device are those of its parameter.
 struct Gradient {
   nb::object parameter;  // one whose gradient is a plain tensor
   int64_t bytes;
@@ -144,8 +144,8 @@ struct Optimizer {
 };
 struct Model {};
 
-// The hooks themselves, called on any thread. Whom they see for the first time, and what is no
-// plain tensor, they leave to a listener in Python.
+// The hooks themselves, called on any thread. New optimizers and models, and tensors that are not
+// plain, are passed to a listener in Python.
 class OwnerHooks {
  public:
   OwnerHooks(nb::object listener, nb::object plain, nb::object note, nb::object unseen)
@@ -226,7 +226,7 @@ class OwnerHooks {
     return known ? *known : nullptr;
   }
 
-  // Tell of the tensors in lists, tuples and dicts, however nested up to a depth.
+  // Notes the tensors in lists, tuples and dicts, nested up to a depth.
   void tell_inputs(nb::handle value, int depth) {
     PyObject* const object = value.ptr();
     if (value.type().is(plain_)) return tell_input(value);
@@ -236,7 +236,7 @@ class OwnerHooks {
     if (!is_dict && !PyList_Check(object) && !PyTuple_Check(object))
       return static_cast<void>(listener_.attr("tell_input")(value));
     if (depth == kDeepestInput) return;
-    // A copy: whoever is asked below may change the program's own.
+    // A copy: the calls below may run code that changes the program's list.
     const nb::object all = is_dict                ? nb::steal(PyDict_Values(object))
                            : PyList_Check(object) ? nb::steal(PyList_AsTuple(object))
                                                   : nb::borrow(value);
@@ -245,7 +245,7 @@ class OwnerHooks {
       tell_inputs(PySequence_Fast_GET_ITEM(fast, i), depth + 1);
   }
 
-  // Tell of a plain tensor, if no operator made it.
+  // Notes a plain tensor, unless an operator made it.
   void tell_input(nb::handle tensor) {
     const bool is_whole_on_cpu = is(tensor, owner_names().is_cpu, Py_True) &&
                                  called(tensor, owner_names().storage_offset) == 0;

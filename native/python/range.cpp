@@ -23,9 +23,9 @@ bool encode_texts(Range* self) {
          (!self->args || utf8_of(&self->args, &self->args_utf8));
 }
 
-// One object may be entered by several threads and tasks at once: the entry that leaves is the
-// latest that this thread and this task made; then one that was not recorded (null); then, as when
-// a range is handed over to another thread, the latest of all.
+// Several threads and tasks may have entered one range. The entry to leave is the latest one of
+// this thread and task; without one, an entry that was not recorded (null); else the latest of all,
+// as when a range is handed over to another thread.
 OpenSlice* take_own(Range* self) {
   const uint32_t context = current_context();
   const uint32_t thread = Recorder::thread();
@@ -55,7 +55,7 @@ OpenSlice* take_own(Range* self) {
   return own;
 }
 
-// Most ranges are made, entered once and dropped. They, too, keep the reference to their type.
+// Most ranges are made, entered once and dropped. Spare ones keep the reference to their type.
 Range* spare_ranges[16];
 int spare_range_count = 0;
 
@@ -176,8 +176,7 @@ PyObject* hasten(PyObject*, PyObject* type) {
   return type;
 }
 
-// Of a range that is dropped inside its block: the block ends here. It may be an exception that
-// drops it, which goes on.
+// A range that is dropped inside its block ends here. If an exception drops it, that is kept.
 [[gnu::noinline]] void leave_all(Range* self) {
   const nanobind::error_scope keep_error;
   self->unrecorded = 0;
@@ -210,7 +209,7 @@ PyObject* range_repr(PyObject* object) {
   return PyUnicode_FromFormat("record_function(%R)", reinterpret_cast<Range*>(object)->name);
 }
 
-// Copies and pickles are new ranges of the same name that nobody has entered.
+// A copy or an unpickled range has the same name, and has not been entered.
 PyObject* range_reduce(PyObject* object, PyObject*) {
   const auto* self = reinterpret_cast<Range*>(object);
   PyObject* const args = self->args ? self->args : Py_None;
@@ -298,7 +297,7 @@ PyType_Spec range_spec = {"stepscope.record_function", sizeof(Range), 0,
 
 }  // namespace
 
-// Where nobody listens and nobody records, both are a few instructions and need no stack.
+// While nothing records, both are a few instructions and need no stack.
 bool enter(Range* self) {
   if (torch_listens() && enter_torchs(self)) [[unlikely]]
     return true;
@@ -316,7 +315,7 @@ void bind_range(nanobind::module_& m) {
   range_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&range_spec));
   if (!range_type || !add_range_methods()) throw nanobind::python_error();
   range_type->tp_vectorcall = &range_vectorcall;
-  // Nobody may change it from here on: then the interpreter specialises calls of it.
+  // The interpreter specialises calls of a type that cannot change.
   range_type->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
   if (PyModule_AddFunctions(m.ptr(), range_functions) < 0) throw nanobind::python_error();
   m.attr("record_function") = nanobind::handle(reinterpret_cast<PyObject*>(range_type));

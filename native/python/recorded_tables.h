@@ -19,7 +19,7 @@ nanobind::dict window_of(const Snapshot& snapshot);
 // (name, start, end) of each range.
 nanobind::list range_tuples(const std::vector<RecentRange>& ranges, const TickMap& map);
 
-// The names and types of the columns of each table, for whoever reads them to check.
+// The names and types of the columns of each table, so that the reader can check them.
 nanobind::dict recorded_column_types();
 nanobind::list device_column_types();
 

@@ -25,7 +25,7 @@ nanobind::dict held_tables(const Recovered& found);
 // The nodes of graphs behind some ids, as graph_nodes() has them.
 nanobind::dict graph_node_tables(const Recovered& found, const ColumnView<int64_t>& ids);
 
-// What devices told of their power, and their hardware counters, with the devices behind these.
+// Readings of devices' power and of their hardware counters, and the devices with counters.
 nanobind::dict power_tables(const std::vector<PowerReading>& readings);
 nanobind::dict counter_tables(const std::vector<CounterReading>& readings);
 nanobind::list counter_devices(const std::vector<CounterDevice>& devices);

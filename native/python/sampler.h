@@ -120,11 +120,11 @@ class Sampler {
   // Whether the calling thread's own frames are read as the interpreter shows them. Needs the GIL.
   bool reads_truly();
 
-  // False when there is no thread to be had.
+  // False if the system gives no thread.
   bool start();
   void stop();
 
-  // End the thread for a while; `start` goes on with the same recording.
+  // Ends the thread; start() goes on with the same recording.
   void rest();
 
   // After stop().

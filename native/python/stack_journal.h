@@ -17,7 +17,7 @@ class StackJournal {
     uint32_t nodes = 0;  // but for the empty stack, which is 0 in all of them
   };
 
-  // An owner has numbers of its own: each but the sampler's takes one that nobody had before.
+  // Each owner numbers its own stacks. Owners other than the sampler get a new number.
   static constexpr uint32_t kSampler = 0;
   static uint32_t new_owner();
 

@@ -170,7 +170,7 @@ class StackCache {
   static constexpr size_t kFirstSlots = 256;
   static constexpr size_t kMostSlots = size_t{1} << 16;
 
-  // As in grow(), memory comes first: where there is none, nothing changes.
+  // As in grow(), memory is taken first: if there is none, nothing changes.
   void reset(uint32_t generation) {
     slots_ = std::vector<Slot>(kFirstSlots);
     mask_ = kFirstSlots - 1;

@@ -1,4 +1,4 @@
-// The stream for Python: on and off, what another process has left, and who is told of its death.
+// The stream for Python: on and off, what another process has left, and the watcher of its death.
 #include "stream/stream.h"
 
 #include <nanobind/stl/map.h>
@@ -37,7 +37,7 @@ PyObject* ticker = nullptr;  // guarded by the GIL
 Py_ssize_t seen_size = -1;
 bool tells_always = false;
 
-// How many modules and threads there are: what is told of the process changes with them.
+// How many modules and threads there are. If this changes, so may what is noted of the process.
 Py_ssize_t size_of_process() {
   PyObject* const modules = PyImport_GetModuleDict();
   Py_ssize_t size = PyDict_Size(modules);

@@ -15,10 +15,10 @@ class ThreadList {
 
   // Append the places of the threads that are new since the last call.
   void find_new(std::vector<ThreadPlaces>& found);
-  // To be told of each that is no longer there. The system's thread may have ended with it, or not:
-  // then the interpreter may have put another one in its place.
+  // To be called for each thread that is gone. If the system's thread has not ended with it, the
+  // interpreter may have put another one in its place.
   void forget(const ThreadPlaces& gone, bool has_ended);
-  // Every thread is new to the next call.
+  // The next call of find_new() returns all threads.
   void forget_all() {
     interpreters_.clear();
     newest_ = 0;

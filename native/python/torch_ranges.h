@@ -7,7 +7,7 @@
 
 namespace stepscope {
 
-// Whether somebody else would miss a range that only we record.
+// Whether others than us listen to ranges.
 bool torch_listens();
 
 // Begin a range of torch's, which we record like all others of torch's. A new reference, or null

@@ -34,7 +34,7 @@ bool next_number(std::string_view& text, uint64_t* value) {
   return true;
 }
 
-// By its name: our own thread has none of the program's files.
+// Looks the file up by its name: our own thread has no table of the program's files.
 WaitReason reason_by_file(int file) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", file);

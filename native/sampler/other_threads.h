@@ -26,9 +26,9 @@ int64_t resident_bytes();
 
 class OtherThreads {
  public:
-  // Tell of each thread that is not known to the caller and has run since the last call how much
-  // CPU time it has used, and how long it was ready and had no core. The first call tells nothing:
-  // what came before is not of this recording.
+  // Calls `tell` for each unknown thread that has run since the last call, with the CPU time that
+  // it used and how long it was ready but had no core. The first call reports nothing: earlier time
+  // is not part of this recording.
   void look(const std::function<bool(pid_t)>& is_known,
             const std::function<void(pid_t, int64_t used_ns, int64_t ready_ns)>& tell);
 

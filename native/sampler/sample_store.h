@@ -15,8 +15,8 @@ class SampleStore {
  public:
   static constexpr int64_t kNowhere = -1;
 
-  // A limit of 0 is none. When it is reached, the oldest go, or no new ones are taken.
-  // With an age, what is older than the newest by that much goes, and is not counted as lost.
+  // At the limit (0: none), the oldest samples are dropped, or new ones are refused. With an age,
+  // samples older than the newest by that much are dropped, and not counted as lost.
   SampleStore(size_t limit_bytes, bool keep_newest, int64_t age_ns = 0);
 
   // Returns its place, kNowhere when it was not taken.

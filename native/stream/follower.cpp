@@ -19,8 +19,8 @@ std::string some_bytes_at(const ReadFile& file, uint64_t offset, uint64_t size) 
 Follower::Follower(std::string memory, std::string disk, std::vector<std::string> prefixes)
     : memory_(std::move(memory)), disk_(std::move(disk)), prefixes_(std::move(prefixes)) {}
 
-// What a cursor has passed by stands in its chunk, and its name in the journal: so the lanes are
-// read first, and the chunks last.
+// Records that a cursor has passed are in its chunk, and their names in the journal: so the lanes
+// are read first, and the chunks last.
 void Follower::read() {
   segments_.open(disk_);
   if (segments_.is_open()) read_disk();
@@ -79,8 +79,8 @@ void Follower::read_chunk(Block& block, const BlockHeader& header) {
   block.is_settled = !is_ring_ && header.size != kStillFilled;
 }
 
-// Blocks never move, and each begins where the one before it ends. A region may be there before the
-// one in front of it is full.
+// Blocks never move, and each begins where the one before it ends. A region may begin before the
+// region in front of it is full.
 void Follower::find_blocks() {
   uint64_t end = regions_.empty() ? 0 : regions_.back().end;
   const uint64_t file_bytes = chunks_.size();

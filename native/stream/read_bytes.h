@@ -103,13 +103,13 @@ inline uint64_t target_of(uint64_t cursor, const std::map<uint64_t, std::string_
   return target;
 }
 
-// How many more numbers there may be, in all tables together. They come from files that anybody may
-// have changed; who wrote them counted from 0 and wrote an entry for each.
+// Limits the rows of all tables together: a file that anybody may have changed must not ask for all
+// memory. The writer counted from 0 and wrote an entry for each number.
 class NumberRoom {
  public:
   void add_entries(size_t bytes) { left_ += bytes / kSmallestEntry; }
 
-  // Null for a number that nobody gave out: it may not ask for all memory there is.
+  // Null for a number that is larger than the entries allow.
   template <typename T>
   T* place(std::vector<T>& all, uint32_t number) {
     if (all.size() <= number) {

@@ -170,7 +170,7 @@ class Reader {
     }
   }
 
-  // Of a chunk that is in both places, the records are the same as far as both go.
+  // A chunk that is both in memory and on disk has the same records in both.
   void keep(uint64_t serial, uint32_t generation, size_t first, std::vector<Record> records) {
     FoundChunk& chunk = chunks_[serial];
     chunk.generation = generation;
@@ -216,8 +216,8 @@ class Reader {
 
   static bool is_slice(const Record& record) { return record.kind < Kind::kMemoryChange; }
 
-  // Where only one point is known, this moment is the other: all processes of a machine, as long as
-  // it is up, have the same clocks.
+  // If only one point is known, now is the other: all processes share the clocks of a machine until
+  // it restarts.
   TickMap map() {
     std::erase_if(journal_.points,
                   [](const SyncPoint& at) { return at.ns < 0 || at.ns > TickMap::kLatestNs; });

@@ -30,7 +30,7 @@ struct RecoveredThread {
   std::string name;
 };
 
-// Stacks that somebody found without the GIL.
+// Stacks that were found without the GIL.
 struct CopiedStacks {
   std::vector<SampledCode> codes;
   std::vector<StackNodes::Node> nodes;

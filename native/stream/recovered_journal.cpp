@@ -179,7 +179,6 @@ class JournalReader {
     }
   }
 
-  // What sources of memory and of devices keep themselves.
   void read_held(Entry kind, std::string_view bytes) {
     switch (kind) {
       case Entry::kHeldBlock:
@@ -215,7 +214,7 @@ class JournalReader {
     for (const Row& row : all_of<Row>(bytes)) rows.push_back(row);
   }
 
-  // It is noted when it begins and when it ends, and has one more bound then.
+  // A device is noted when sampling begins, and again, with one more bound, when it ends.
   void read_counter_device(std::string_view bytes) {
     CounterDeviceEntry entry;
     if (!take(bytes, entry)) return;

@@ -30,7 +30,7 @@ struct WrittenSample {
   Sample sample;
 };
 
-// What it says that cannot be handed out as it stands.
+// The entries of a journal that need more work before they are tables.
 struct Journal {
   std::map<uint32_t, FoundRecording> recordings;  // by generation
   std::map<int64_t, WrittenSample> samples;       // by place
@@ -38,7 +38,7 @@ struct Journal {
   NumberRoom room;
 };
 
-// One part of it, which stands in `journal` and `out` afterwards.
+// Reads one part of the journal into `journal` and `out`.
 void read_journal(std::string_view bytes, Journal& journal, Recovered& out);
 
 }  // namespace stepscope

@@ -20,7 +20,7 @@ bool SegmentFile::fail(int error) {
   return false;
 }
 
-// A file whose folder was removed takes all that is written, and nobody finds it again.
+// A file that was removed would still accept writes, but could not be found again.
 bool SegmentFile::is_there() {
   if (file_.was_opened()) {
     struct stat about;

@@ -1,9 +1,9 @@
 // The stream of a process: what it records outlives it, whatever ends it.
 //
 // Lanes, open slices, chunks and a journal of all else (texts, threads, points of the clock) lie in
-// files of a tmpfs, where they are written as if they were plain memory and need no saving. Where
-// that has no room, or there is none, a thread of its own writes them to disk, some times a second.
-// Nobody who records waits for it.
+// files of a tmpfs, where they are written as if they were plain memory and need no saving. Without
+// room there, a thread of the stream writes them to disk, some times a second. Threads that record
+// do not wait for it.
 #pragma once
 
 #include <unistd.h>

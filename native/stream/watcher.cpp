@@ -84,7 +84,7 @@ bool has_ended(const ProcessState& now) {
   return now.state == 'Z' || now.state == 'X' || (now.flags & kExiting);
 }
 
-// The status as wait() tells it; false when nobody knows.
+// The exit status as wait() returns it; false if it cannot be found out.
 bool status_of(int pidfd, const char* path, int* status) {
   for (int waited = 0; waited < kPatienceMs; waited += 10) {
     PidfdInfo info{};

@@ -26,14 +26,18 @@ def unfinished_name() -> str:
 @contextlib.contextmanager
 def staging_folder(beside: Path) -> Iterator[Path]:
     """Make a temporary folder in the folder ``beside``."""
+    import shutil  # takes long to import: not needed to start a run
+
     folder = beside / unfinished_name()
     folder.mkdir(mode=0o700)
     try:
         yield folder
     finally:
-        import shutil  # takes long to import: not needed to start a run
-
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except KeyboardInterrupt:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def move_new(written: Path, target: Path) -> None:

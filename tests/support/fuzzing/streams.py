@@ -189,7 +189,7 @@ def _mutate_entries(entries: list[Frame], rng: random.Random, outside: Path) -> 
     kind, data = entries[at]
     if kind == _META and rng.random() < 0.9:
         size = struct.unpack_from("<I", data)[0]
-        text, what = damaged_json(data[8 + size :].decode(), rng)
+        text, what = damaged_json(data[8 + size :].decode("utf-8", "replace"), rng)
         if rng.random() < 0.2:
             text = text.replace(b'"/', json.dumps(f"{outside}/").encode()[:-1], 1)
         entries[at] = (kind, data[: 8 + size] + text)

@@ -80,7 +80,10 @@ def damaged_bytes(data: bytes, rng: random.Random) -> bytes:
 
 def damaged_json(text: str, rng: random.Random) -> tuple[bytes, str]:
     """Return JSON with one value, key or list that is another, and in words what was done."""
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except ValueError:  # it was damaged before
+        return damaged_bytes(text.encode(), rng), "bytes"
     done = []
     for _ in range(rng.choice((1, 1, 2, 5))):
         done.append(_change_somewhere(value, rng))

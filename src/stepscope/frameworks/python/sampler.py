@@ -130,9 +130,19 @@ class Sampler(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
+        import numpy as np
+
+        from stepscope.trace.model import ThreadState, WaitReason
+
         # Never open a file that another user's stream names.
         sampled = left.native.sampled(native_text if left.folders.is_ours else _no_text)
-        return _captured(sampled, left.thread_names) if len(sampled["samples"]["time_ns"]) else None
+        samples = sampled["samples"]
+        known = np.isin(samples["state"], tuple(ThreadState))
+        known &= np.isin(samples["wait"], tuple(WaitReason))  # a damaged stream has others
+        if not known.any():
+            return None
+        samples = {name: column[known] for name, column in samples.items()}
+        return _captured({**sampled, "samples": samples}, left.thread_names)
 
     @classmethod
     def described_by(cls, left: LeftBehind) -> str:

@@ -52,10 +52,12 @@ class Started:
     core_s: float  # of the process and all that it started
 
 
-def started(words: Sequence[str], environment: Mapping[str, str]) -> Started:
-    """Start a command, and wait for its end."""
+def started(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> Started:
+    """Start a command in a folder, and wait for its end."""
     began, before_s = time.perf_counter(), core_s()
-    subprocess.run(words, env=environment, check=True, capture_output=True)
+    subprocess.run(words, env=environment, cwd=folder, check=True, capture_output=True)
     return Started(time.perf_counter() - began, core_s() - before_s)
 
 
@@ -132,7 +134,7 @@ def whole(folder: Path, rounds: int) -> None:
     saves = ("--force", "-o", str(folder / "run.stepscope"))
     for options, bar in (((), "bar 0.25 s"), (saves, "with the trace saved and shown")):
         words = [sys.executable, "-m", "stepscope", "run", *options, "-c", "pass"]
-        starts = [started(words, os.environ) for _ in range(rounds)]
+        starts = [started(words, os.environ, folder) for _ in range(rounds)]
         wall, core = ([getattr(each, what) for each in starts] for what in ("wall_s", "core_s"))
         shown = " ".join(["stepscope run", *options[:2], "-c pass"])
         print(f"{shown}: {figures(wall, 's')}, {figures(core, 's')} on a core, {bar}")

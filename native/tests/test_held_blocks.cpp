@@ -1,4 +1,4 @@
-// Which blocks of memory are kept of those that come and go.
+// Tests which allocated blocks the sample of held memory keeps.
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -128,6 +128,6 @@ def _operators(
     spent_ns = summed(which, duration_ns[with_operator], len(of))
     ascending = np.lexsort((spent_ns, of))
     names = dict(zip(of[ascending].tolist(), name[ascending].tolist(), strict=True))
-    known = tuple(numbers)
-    texts = tuple(known[names[i]] if i in names else "" for i in range(groups))
+    operator_names = tuple(numbers)
+    texts = tuple(operator_names[names[i]] if i in names else "" for i in range(groups))
     return texts, np.bincount(of, minlength=groups)

@@ -203,7 +203,7 @@ def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ..
 
 
 def adds_up(place: Place, files: SourceFiles) -> bool:
-    """Tell whether the statement is ``total += x``, which adds a number as often as a graph."""
+    """Tell whether the statement is ``total += x``: x may be a number, which keeps nothing."""
     return isinstance(statement_at(files, place)[1], ast.AugAssign)
 
 

@@ -24,7 +24,7 @@ NATIVE = 255  # the kind of a frame of native code; all other kinds are SliceKin
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes of which several may stand for one path; row 0 is the root and its own parent."""
+    """A tree whose nodes may repeat a path; row 0 is the root, and its own parent."""
 
     parent: Int64
     code: Int64  # index of ``texts``

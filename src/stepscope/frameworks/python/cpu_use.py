@@ -38,7 +38,7 @@ class CpuUse(Source):
 
 
 def _machine_ticks() -> tuple[int, int] | None:
-    """Return the idle and the total ticks of all cores since boot."""
+    """Return two sums over all cores since boot: their idle ticks, and all their ticks."""
     try:
         line = _MACHINE.read_text(encoding="ascii").partition("\n")[0]
     except OSError:  # not Linux, or not readable

@@ -137,11 +137,11 @@ class Sampler(Source):
         # Never open a file that another user's stream names.
         sampled = left.native.sampled(native_text if left.folders.is_ours else _no_text)
         samples = sampled["samples"]
-        known = np.isin(samples["state"], tuple(ThreadState))
-        known &= np.isin(samples["wait"], tuple(WaitReason))  # a damaged stream has others
-        if not known.any():
+        is_valid = np.isin(samples["state"], tuple(ThreadState))
+        is_valid &= np.isin(samples["wait"], tuple(WaitReason))  # a damaged stream has others
+        if not is_valid.any():
             return None
-        samples = {name: column[known] for name, column in samples.items()}
+        samples = {name: column[is_valid] for name, column in samples.items()}
         return _captured({**sampled, "samples": samples}, left.thread_names)
 
     @classmethod

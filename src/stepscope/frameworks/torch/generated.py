@@ -343,7 +343,7 @@ def _generated_files() -> list[str]:
 
 @cache
 def _parsed(file: str) -> Mapping[str, Any]:
-    """Parse a generated file: its graph's number, and the nodes above its lines."""
+    """Return a generated file's graph number, and the graph nodes that its comments name."""
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:  # the cache was emptied

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 import os
 from typing import TYPE_CHECKING, Any
@@ -74,6 +73,8 @@ def _is_profilers(value: Any) -> bool:
 
 def takes(name: str, value: Any, count: int, way_out: str) -> None:
     """Raise TypeError for a function that is known not to take ``count`` arguments."""
+    import inspect  # takes long to import, and every run imports this module
+
     try:
         inspect.signature(value).bind(*range(count))
     except TypeError as error:

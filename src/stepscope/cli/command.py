@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Protocol
 
@@ -114,7 +114,7 @@ def add_verbs(parser: Parser, commands: Iterable[Command]) -> None:
         title="verbs", metavar="VERB", dest="verb", required=True, parser_class=Parser
     )
     for command in commands:
-        text = inspect.getdoc(command) or ""
+        text = textwrap.dedent("    " + (command.__doc__ or ""))
         verb = verbs.add_parser(
             command.name, help=_first_line(text), description=text, declare=command.add_arguments
         )

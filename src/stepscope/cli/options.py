@@ -167,7 +167,7 @@ def triggers_of(args: argparse.Namespace) -> Triggers:
             on_exception=args.on_exception,
             on_signal=args.on_signal,
             most=args.captures,
-        )
+        ).checked()
     except ValueError as error:
         raise StepscopeError(str(error)) from None
 

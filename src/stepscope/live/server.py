@@ -311,7 +311,7 @@ def serve(
     times the median, resident memory over ``on_memory`` bytes, an uncaught exception, a
     signal. ``source_options`` are what is recorded, as for ``profile``.
     """
-    triggers = Triggers(on_slow_step, on_memory, on_exception, on_signal, captures)
+    triggers = Triggers(on_slow_step, on_memory, on_exception, on_signal, captures).checked()
     always_on = AlwaysOn(triggers=triggers)
     if keep is not None:
         always_on.record(keep, source_options)

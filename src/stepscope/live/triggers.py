@@ -11,9 +11,8 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.arguments import shown
 from stepscope.notices import notify
@@ -29,8 +28,7 @@ _MAX_REASONS_KEPT = 3  # in the description of a capture
 _AGAIN = 0.9  # memory counts as rising again once it was below this share of the threshold
 
 
-@dataclass(frozen=True, slots=True)
-class Triggers:
+class Triggers(NamedTuple):
     """When to write a capture, and how often at most."""
 
     slow_step: float | None = None  # times the median of the earlier steps
@@ -40,13 +38,15 @@ class Triggers:
     most: int = 20  # maximum number of captures
     every_s: float = 10.0  # minimum time between two captures
 
-    def __post_init__(self) -> None:
+    def checked(self) -> Triggers:
+        """Return the same, or raise a ValueError for a threshold that makes no sense."""
         if self.slow_step is not None and not self.slow_step > 1:
             raise ValueError(f"a slow step takes {self.slow_step} x the median: give more than 1")
         if self.memory_bytes is not None and self.memory_bytes <= 0:
             raise ValueError(
                 f"{shown(self.memory_bytes)} bytes is not a memory threshold: give more than 0"
             )
+        return self
 
     def __bool__(self) -> bool:
         wanted = (self.slow_step, self.memory_bytes, self.on_signal)
@@ -54,11 +54,10 @@ class Triggers:
 
     def within_ring(self, seconds: float) -> Triggers:
         """Capture often enough that what waits does not fall off a ring; 0 is no ring."""
-        return replace(self, every_s=min(self.every_s, seconds / 2)) if seconds else self
+        return self._replace(every_s=min(self.every_s, seconds / 2)) if seconds else self
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """A reason for a capture that is not written yet."""
 
     by: str

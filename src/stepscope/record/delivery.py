@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,8 +16,7 @@ DELIVERY = ".delivery"
 _MOST_BYTES = 1 << 34
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """The events that a source kept in memory, and how many it lost."""
 
     captured: Captured
@@ -26,6 +24,8 @@ class Delivery:
 
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""
+        from dataclasses import fields
+
         from stepscope.trace.plain import packed
 
         strings = self.captured.strings

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from stepscope.arguments import number, shown, whole
 
@@ -21,24 +20,30 @@ class Keep(Enum):
     NEWEST = "newest"
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimit:
+class _MemoryLimit(NamedTuple):
+    bytes: int
+    keep: Keep
+    is_ring: bool  # set by a Last: the trace begins where it is complete
+    seconds: float  # length of a ring; 0: as much as fits
+
+
+class MemoryLimit(_MemoryLimit):
     """A bound on the recorder's buffers. Dropped events are counted, and every total says so."""
 
-    bytes: int
-    keep: Keep = Keep.OLDEST
-    is_ring: bool = False  # set by a Last: the trace begins where it is complete
-    seconds: float = 0.0  # length of a ring; 0: as much as fits
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        whole("bytes", self.bytes, "such as 512 << 20 for 512 MiB")
-        if not isinstance(self.keep, Keep):
-            raise TypeError(f"keep={shown(self.keep)}: give Keep.OLDEST or Keep.NEWEST")
-        if self.bytes < _SMALLEST_BYTES:
+    def __new__(
+        cls, bytes: int, keep: Keep = Keep.OLDEST, is_ring: bool = False, seconds: float = 0.0
+    ) -> MemoryLimit:
+        whole("bytes", bytes, "such as 512 << 20 for 512 MiB")
+        if not isinstance(keep, Keep):
+            raise TypeError(f"keep={shown(keep)}: give Keep.OLDEST or Keep.NEWEST")
+        if bytes < _SMALLEST_BYTES:
             raise ValueError(
-                f"a memory limit of {self.bytes} bytes is too small: "
+                f"a memory limit of {bytes} bytes is too small: "
                 f"give at least {_SMALLEST_BYTES} bytes (an event takes {RECORD_BYTES})"
             )
+        return super().__new__(cls, bytes, keep, is_ring, seconds)
 
 
 class NativeLimit(TypedDict):
@@ -60,23 +65,27 @@ def native_limit(limit: MemoryLimit | None) -> NativeLimit:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Last:
+class _Last(NamedTuple):
+    seconds: float | None
+    bytes: int | None
+
+
+class Last(_Last):
     """What a recording that never ends keeps: the last seconds, the last bytes, or the fewer.
 
     What is dropped is counted: ``trace.info.losses``. With seconds only, the limit is 2 GiB.
     """
 
-    seconds: float | None = None
-    bytes: int | None = None
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if self.seconds is None and self.bytes is None:
+    def __new__(cls, seconds: float | None = None, bytes: int | None = None) -> Last:
+        if seconds is None and bytes is None:
             raise TypeError("Last() keeps nothing: give Last(seconds=60) or Last(bytes=200 << 20)")
-        if self.seconds is not None:
-            number("seconds", self.seconds, "a number of seconds, such as 60")
-            if not 0 < self.seconds < float("inf"):
-                raise ValueError(f"seconds={shown(self.seconds)}: give more than 0, such as 60")
+        if seconds is not None:
+            number("seconds", seconds, "a number of seconds, such as 60")
+            if not 0 < seconds < float("inf"):
+                raise ValueError(f"seconds={shown(seconds)}: give more than 0, such as 60")
+        return super().__new__(cls, seconds, bytes)
 
     def limit(self, most: MemoryLimit | None = None) -> MemoryLimit:
         """Return the bound on the buffers; ``most`` is another bound, and the smaller one holds."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
 _GAP = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Columns of given widths, with a gap after each; a wider text overflows."""
 
     widths: tuple[int, ...]
@@ -38,8 +36,7 @@ class Layout:
         return "-" * (room // 2) + text + "-" * (room - room // 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A heading and a text per row; words are left-aligned, numbers right-aligned."""
 
     header: str

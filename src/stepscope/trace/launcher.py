@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.trace.variables import NAMESPACE_VARIABLES, PLACE_VARIABLES
 
@@ -20,8 +19,7 @@ run_id_given = ""
 """The run whose ranks `stepscope run` saves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     rank: int
     world_size: int
     local_rank: int | None = None

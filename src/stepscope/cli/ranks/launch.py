@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,15 +44,18 @@ def own_output(args: argparse.Namespace, stem: str, place: Place) -> Path:
     return folder / f"rank-{place.rank}{suffix}"
 
 
-@dataclass(slots=True)
 class Job:
     """Where the traces of the ranks go, if the program starts any; it may be one rank itself."""
 
-    place: Place | None
-    shown: Path
-    folder: Path  # where they are written: what is replaced stays until all is there
-    suffix: str
-    run_id: str
+    def __init__(
+        self, place: Place | None, shown: Path, folder: Path, suffix: str, run_id: str
+    ) -> None:
+        """Take where users look for them, and where they are written until all is there."""
+        self.place = place
+        self.shown = shown
+        self.folder = folder
+        self.suffix = suffix
+        self.run_id = run_id
 
     @classmethod
     def of(cls, args: argparse.Namespace, output: Path, stem: str, place: Place | None) -> Job:
@@ -74,7 +76,7 @@ class Job:
         """Return the fields as JSON can hold them; ``from_json`` reads them in another process."""
         return {
             **{name: str(getattr(self, name)) for name in ("shown", "folder", "suffix", "run_id")},
-            "place": asdict(self.place) if self.place is not None else None,
+            "place": self.place._asdict() if self.place is not None else None,
         }
 
     @classmethod

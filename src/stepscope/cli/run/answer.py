@@ -5,7 +5,6 @@ The supervisor of the run starts it, and ends only afterwards, as the program di
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -133,6 +132,8 @@ def _take_interrupts() -> None:
 
 
 def _answer(folders: StreamFolders, ending: str) -> None:
+    from argparse import Namespace
+
     from stepscope.cli.ranks.launch import Job
     from stepscope.cli.run.report import Report
     from stepscope.record.stream.family import Family
@@ -159,9 +160,7 @@ def _answer(folders: StreamFolders, ending: str) -> None:
         forget(folders)
         return
     note_program(Path(about["sources"][0]))
-    Report(about, argparse.Namespace(**options), job).make(
-        family, program, how, lambda: forget(folders)
-    )
+    Report(about, Namespace(**options), job).make(family, program, how, lambda: forget(folders))
 
 
 def forget(folders: StreamFolders) -> None:

@@ -6,8 +6,8 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from stepscope.cli.command import CommandNotFoundError
 from stepscope.errors import StepscopeError
@@ -16,8 +16,7 @@ from stepscope.record.inside.boot import target_of
 _OF_PYTHON = (".py", ".pyw", ".pyc", ".pyz", ".pyzw")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     words: tuple[str, ...]
     name: str  # for messages
     stem: str  # of the file name of its trace

@@ -8,9 +8,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscope.cli.options import record_options
 from stepscope.errors import StepscopeError
@@ -35,7 +34,6 @@ from stepscope.record.stream.places import (
     new_memory_folder,
 )
 from stepscope.record.stream.processes import ProcessId
-from stepscope.record.window import range_overhead_ns
 from stepscope.trace.placing import TRACE_SUFFIX, numbered
 
 START_FOLDER = str(Path(__file__).parents[2] / "record" / "inside" / "start")
@@ -60,7 +58,6 @@ except KeyboardInterrupt:
 """
 
 _MOST_OF_A_NAME = 10_000
-_COMPANION_WAITS_S = 0.2
 
 
 def recording_plan(args: argparse.Namespace) -> dict[str, str]:
@@ -92,13 +89,18 @@ def recording_plan(args: argparse.Namespace) -> dict[str, str]:
         "failures": _flag(args.on_exception),
         "control": _flag(not args.no_control),
         "budget": str(args.overhead_budget or ""),
-        "event_ns": str(range_overhead_ns()) if args.overhead_budget else "",
+        "event_ns": _event_ns() if args.overhead_budget else "",
         "options": json.dumps(_plain(options)),
     }
 
 
-@dataclass(frozen=True, slots=True)
-class RunFolders:
+def _event_ns() -> str:
+    from stepscope.record.window import range_overhead_ns  # rarely needed
+
+    return str(range_overhead_ns())
+
+
+class RunFolders(NamedTuple):
     """A run that is about to begin: its folders, and the output that it has claimed."""
 
     folders: StreamFolders
@@ -121,7 +123,7 @@ class RunFolders:
             folder, claimed = new_private_folder("run-"), wanted
         memory = new_memory_folder()
         # This process becomes the supervisor by exec, which moves its stack.
-        owner = replace(ProcessId.own(), image=0)
+        owner = ProcessId.own()._replace(image=0)
         folders = StreamFolders(str(folder), str(memory or ""), owner, about(claimed))
         folders.write()
         return cls(folders, claimed)
@@ -150,16 +152,11 @@ class RunFolders:
         return self._command_of("stepscope.cli.run.answer", wait)
 
     def companion_command(self) -> list[str]:
-        """Return the command that follows the recording until SIGTERM; empty if nothing needs it.
-
-        It starts after a moment: nobody asks about a program that ends at once.
-        """
+        """Return the command that follows the recording until SIGTERM; empty if none is needed."""
         about = self.folders.about
         if not about["is_followed"]:
             return []
         wait = "import _signal as s; s.pthread_sigmask(s.SIG_BLOCK, s.valid_signals())\n"
-        if not about["has_triggers"]:
-            wait += f"if s.sigtimedwait([s.SIGTERM], {_COMPANION_WAITS_S}): raise SystemExit\n"
         return self._command_of("stepscope.live.companion", wait)
 
     def _command_of(self, module: str, first: str = "") -> list[str]:

@@ -7,11 +7,12 @@
                                 itself ignores
     --child-env NAME=VALUE      set a variable of the command's environment
     --child-env -NAME           remove one
-    --companion SIGNAL N WORD...
-                                run a command of N words beside the command. It has all signals
-                                blocked, is sent SIGTERM when the command has ended, and is waited
-                                for before the answer. SIGNAL, if it is not 0, is passed on to it
-                                and not to the command, which ignores it unless it handles it
+    --companion SIGNAL:SECONDS N WORD...
+                                run a command of N words beside the command, when that has run for
+                                SECONDS. It has all signals blocked, is sent SIGTERM when the
+                                command has ended, and is waited for before the answer. SIGNAL, if
+                                it is not 0, is passed on to it and not to the command, which
+                                ignores it unless it handles it
     --answer N WORD...          run a command of N words when the command has ended, with one more
                                 word: exit:CODE, signal:NUMBER, or none:ERRNO if it did not start
 
@@ -50,6 +51,7 @@ class Options:
         self.ignored, self.mask = _inherited_ignored(), _INHERITED_MASK
         self.environment = dict(os.environb)
         self.companion_signal = 0
+        self.companion_delay_s = 0.0
         self.companion: list[str] = []
         self.answer: list[str] = []
         words = list(reversed(words))
@@ -59,7 +61,8 @@ class Options:
             elif option == "--child-env":
                 self._change_environment(os.fsencode(words.pop()))
             elif option == "--companion":
-                self.companion_signal = int(words.pop())
+                number, _, delay_s = words.pop().partition(":")
+                self.companion_signal, self.companion_delay_s = int(number), float(delay_s)
                 self.companion = _pop_counted(words)
             elif option == "--answer":
                 self.answer = _pop_counted(words)
@@ -224,6 +227,7 @@ class Supervisor:
         self._group = 0
         self._pid = 0  # of the command, later of the companion or the answer
         self._companion = 0
+        self._companion_at: float | None = None  # when it is to start
         self._has_ended = False
         self.status = _CANNOT_EXECUTE << 8  # wait status of the command
 
@@ -236,8 +240,9 @@ class Supervisor:
             word, self.status = f"none:{obstacle}", _exit_code_of(obstacle) << 8
         else:
             if self._options.companion:
-                self._companion = self._spawn(self._options.companion, is_companion=True)
+                self._companion_at = time.monotonic() + self._options.companion_delay_s
             self.status = self._wait()
+            self._companion_at = None
             word = _described(self.status)
         self._end_sentinel()
         self._has_ended = True
@@ -336,7 +341,7 @@ class Supervisor:
     def _wait(self) -> int:
         """Pass signals on until the command, or the answer, has ended; return its status."""
         while True:
-            info = _signal.sigwaitinfo(_ALL_SIGNALS)
+            info = self._next_signal()
             number, is_from_kernel = info.si_signo, info.si_code > 0
             if number == _signal.SIGCHLD:
                 status = self._reap()
@@ -352,6 +357,17 @@ class Supervisor:
                 _send(self._companion, number)
             elif not (self._sentinel and self._sentinel.has_got(number)):
                 _send(self._pid, number)
+
+    def _next_signal(self) -> "_signal.struct_siginfo":
+        """Wait for a signal; a companion that is to start later starts meanwhile."""
+        while self._companion_at is not None:
+            wait_s = max(self._companion_at - time.monotonic(), 0)
+            info = _signal.sigtimedwait(_ALL_SIGNALS, wait_s)
+            if info is not None:
+                return info
+            self._companion = self._spawn(self._options.companion, is_companion=True)
+            self._companion_at = None
+        return _signal.sigwaitinfo(_ALL_SIGNALS)
 
     def _reap(self) -> "int | None":
         """Handle every child that has changed; return the status of the one that is waited for."""

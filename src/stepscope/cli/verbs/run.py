@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 _ROWS = 10
 _DEFAULT_BYTES = 2 << 30
+_COMPANION_DELAY_S = 0.2  # nobody asks about a program that ends at once
 _IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 # The options that the answer needs after the program has ended.
 _FOR_THE_ANSWER = ("force", "quiet", "no_summary", "report", "sort_by", "row_limit", "no_source")
@@ -166,7 +166,7 @@ def begun(args: argparse.Namespace, command: Command) -> RunFolders:
             "json": str(args.json.absolute()) if args.json else None,
             "replaces_json": args.json is not None and args.json.exists(),
             "job": job.to_json(),
-            "triggers": asdict(triggers),
+            "triggers": triggers._asdict(),
             "has_triggers": bool(triggers),
             "is_followed": bool(triggers) or not args.no_control,
             "command": own_command(),
@@ -195,7 +195,8 @@ def supervised(run: RunFolders, command: Sequence[str], blocked: Collection[int]
     companion, answer = run.companion_command(), run.answer_command()
     if companion:
         number = run.folders.about["triggers"]["on_signal"] or 0
-        words += ["--companion", str(number), str(len(companion)), *companion]
+        delay_s = 0 if run.folders.about["has_triggers"] else _COMPANION_DELAY_S
+        words += ["--companion", f"{number}:{delay_s}", str(len(companion)), *companion]
     return [*words, "--answer", str(len(answer)), *answer, "--", *command]
 
 

@@ -14,9 +14,8 @@ import json
 import os
 import re
 import stat
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.private_folders import open_private_folder
 from stepscope.record.delivery import DELIVERY
@@ -27,7 +26,7 @@ UNSEALED = "stream.json"
 """The file that a folder has as long as its recording is not sealed."""
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 PLAN = "plan"
 """The file that tells the processes of a run how to record; ``record/inside/boot.py`` reads it."""
@@ -50,18 +49,17 @@ _BLOCK_BYTES = 4096
 _LONGEST_OBSTACLE = 2000
 _LARGEST_PID = (1 << 31) - 1
 _LARGEST = (1 << 63) - 1
+_NUMBERS_OF_OWNER = ("pid", "start_time", "image")
 
 
-@dataclass(frozen=True, slots=True)
-class StreamFolders:
+class StreamFolders(NamedTuple):
     """A run's folders; each of its processes has files of its own in both."""
 
     disk: str
     memory: str  # empty: there is none
     owner: ProcessId
-    about: dict[str, Any] = field(default_factory=dict)  # what the process that seals it needs
+    about: Mapping[str, Any] = {}  # what the process that seals it needs
     is_ours: bool = True  # made by this process, or proven to be this user's by its memory
-    secret: str = field(default_factory=lambda: os.urandom(16).hex())
 
     @property
     def shared(self) -> str:
@@ -107,8 +105,8 @@ class StreamFolders:
 
     def write(self) -> None:
         """Describe the run in both folders."""
-        shared = {"format": _FORMAT, "version": _VERSION, "owner": asdict(self.owner)}
-        on_disk = {**shared, "about": self.about, "secret": self.secret}
+        shared = {"format": _FORMAT, "version": _VERSION, "owner": self.owner._asdict()}
+        on_disk = {**shared, "about": self.about, "secret": os.urandom(16).hex()}
         in_memory = {**on_disk, "disk": self.disk, "disk_number": _number_of(Path(self.disk))}
         for folder, description in ((self.memory, in_memory), (self.disk, on_disk)):
             if not folder:
@@ -246,16 +244,15 @@ def _description(folder: Path) -> tuple[ProcessId, dict[str, Any], dict[str, Any
             version = str(description["version"])[:40]
             raise ValueError(f"{UNSEALED} has version {version!r}, not {_VERSION}")
         owner, about = description["owner"], description["about"]
-        for field in fields(ProcessId):
-            value: Any = owner[field.name]
-            kind: Any = int if field.type == "int" else str
-            most = _LARGEST_PID if field.name == "pid" else _LARGEST
+        for name in ProcessId._fields:
+            value: Any = owner[name]
+            kind: Any = int if name in _NUMBERS_OF_OWNER else str
+            most = _LARGEST_PID if name == "pid" else _LARGEST
             if type(value) is not kind or (kind is int and not 0 <= value <= most):
-                raise ValueError(f"{UNSEALED} names a wrong {field.name}: {str(value)[:40]!r}")
+                raise ValueError(f"{UNSEALED} names a wrong {name}: {str(value)[:40]!r}")
         if not isinstance(about, dict) or not isinstance(description["secret"], str):
             raise ValueError(f"{UNSEALED} describes no run")
-        names = [field.name for field in fields(ProcessId)]
-        return ProcessId(**{name: owner[name] for name in names}), about, description
+        return ProcessId(*map(owner.get, ProcessId._fields)), about, description
     except (OSError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{UNSEALED} cannot be read: {error}") from None
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _OOM_COUNT = "oom_kill"
 _ENDED = "ZX"  # states of a zombie and a dead process
 _START_TIME, _STACK_START = 22, 28  # fields of /proc/PID/stat
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessId:
+class ProcessId(NamedTuple):
     """Identifies a process for good, even if its number is reused."""
 
     pid: int

@@ -7,11 +7,10 @@ to ``tests/samples/torch_layouts.json``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """Minors of torch that one bridge serves; it is compiled with the headers of the last.
 
     The last minor knows the types of all, as new types are appended.

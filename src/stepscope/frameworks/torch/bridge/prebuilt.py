@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.frameworks.torch.bridge.families import FAMILIES, family_of
 
@@ -22,8 +21,7 @@ _RELEASE = re.compile(r"(\d+\.\d+)\.\d+(\+(cpu|cu\d+))?")
 _MINOR = re.compile(r"(\d+)\.(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Bridge:
+class Bridge(NamedTuple):
     """One C++ file over torch's headers, and its other requirements."""
 
     name: str
@@ -37,8 +35,7 @@ class Bridge:
 OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
 
 
-@dataclass(frozen=True, slots=True)
-class TorchBuild:
+class TorchBuild(NamedTuple):
     """What a bridge depends on in the installed torch."""
 
     version: str
@@ -66,8 +63,7 @@ class TorchBuild:
         return all((self.root / "lib" / f"lib{name}.so").exists() for name in libraries)
 
 
-@dataclass(frozen=True, slots=True)
-class Prebuilt:
+class Prebuilt(NamedTuple):
     """A bridge that need not be compiled."""
 
     path: Path

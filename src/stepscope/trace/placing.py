@@ -29,8 +29,8 @@ def staging_folder(beside: Path) -> Iterator[Path]:
     import shutil  # takes long to import: not needed to start a run
 
     folder = beside / unfinished_name()
-    folder.mkdir(mode=0o700)
     try:
+        folder.mkdir(mode=0o700)  # an interrupt may come as soon as it is there
         yield folder
     finally:
         try:

@@ -26,10 +26,10 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.memory.peak import PeakMemory, peaks_of_memory
 from stepscope.analysis.shared import shared, shared_analyses
 from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.cores import CoreShortage, core_shortage
 from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.phases import phase_table, without_compilation
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.trace.model import Trace
 from stepscope.units import duration_text
@@ -111,7 +111,7 @@ class Answer:
     memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
     power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
     counters: tuple[CounterMean, ...] = ()  # of devices, where they were recorded
-    lost_ns: float = 0.0  # delay of a step by other programs; in none of the figures above
+    cores: CoreShortage | None = None  # None: nothing was sampled
     threads: float = 1.0  # average number of threads in steps, or at work in a run without steps
 
     def to_json(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Answer:
             "memory": [peak.to_json() for peak in self.memory],
             "power": [device.to_json() for device in self.power],
             "counters": [counter.to_json() for counter in self.counters],
-            "lost_to_others_ns": round(self.lost_ns),
+            "cores": self.cores.to_json() if self.cores is not None else None,
             "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
             "startup": {what: round(ns) for what, ns in self.start_up.parts}
             if self.start_up
@@ -152,8 +152,6 @@ def answer(trace: Trace) -> Answer:
     """Return the answer to what is slow in a program, and why."""
     with shared_analyses():
         findings = tuple(find_problems(trace))
-        left_alone = undisturbed(trace)
-        trace = left_alone.trace
         spent = ledger(trace)
         steps = _step_facts(trace)
         where = _where(spent)
@@ -165,7 +163,7 @@ def answer(trace: Trace) -> Answer:
             verdict=_verdict(spent, steps, where, costliest, findings),
             steps=steps,
             unit=spent.unit,
-            unit_ns=spent.unit_ns,
+            unit_ns=spent.whole_ns,
             where=where,
             lines=lines,
             start_up=_start_up(trace),
@@ -174,7 +172,7 @@ def answer(trace: Trace) -> Answer:
             memory=tuple(peaks_of_memory(trace)),
             power=device_power(trace),
             counters=counter_means(trace),
-            lost_ns=left_alone.lost_ns,
+            cores=core_shortage(trace),
             threads=spent.threads,
         )
 
@@ -272,7 +270,7 @@ def _verdict(
     lines: Sequence[Row],
     findings: Sequence[Finding],
 ) -> str:
-    now = duration_text(spent.unit_ns)
+    now = duration_text(spent.whole_ns)
     worst = findings[0] if findings else None
     if worst is not None and worst.severity is not Severity.LOW:
         if not worst.saves_ns:

@@ -15,7 +15,7 @@ from stepscope.cli.printing import Fact, show_findings
 from stepscope.cli.streams import say
 from stepscope.formats.asynchronous import async_rows
 from stepscope.record.limits import RECORD_BYTES
-from stepscope.text.answer import lines_text, where_text
+from stepscope.text.answer import cores_text, lines_text, where_text
 from stepscope.text.power import counter_lines, power_line
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
@@ -73,10 +73,8 @@ def answer_facts(answer: Answer) -> Iterator[Fact]:
         )
         label = f"{steps.unit}s"
         yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if unsteady else ''}"
-    if answer.lost_ns:
-        lost = duration_text(answer.lost_ns)
-        others = f"other programs use this machine's cores, which adds {lost} to a step"
-        yield "machine", f"{others}; not counted here"
+    if cores := cores_text(answer):
+        yield "machine", cores
     if answer.device is not None:
         yield from _device_facts(answer.device)
     for device in answer.power:

@@ -15,6 +15,7 @@ from stepscope.analysis.host.modules import module_table
 from stepscope.analysis.host.stacks import KnownStacks, stack_labels, stacks_of_samples
 from stepscope.analysis.labels import input_dims
 from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.cores import ready_in_steps
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.sums import distinct
 from stepscope.trace.fragments import pairs_of
@@ -80,7 +81,11 @@ def steps(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     table = step_table(trace)
     frame = step_breakdown(trace).to_polars()
     by = "none" if table.by is StepsBy.NOTHING else table.by.name.lower()
-    return frame.with_columns(is_steady=pl.Series(steady_steps(trace)), found_by=pl.lit(by))
+    return frame.with_columns(
+        waiting_for_core_ns=pl.Series(ready_in_steps(trace).astype(np.int64)),
+        is_steady=pl.Series(steady_steps(trace)),
+        found_by=pl.lit(by),
+    )
 
 
 def modules(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:

@@ -133,6 +133,7 @@ VIEWS.register(
                 f"{part.name.lower()}_ns": f"ns; {part.name.lower().replace('_', ' ')}"
                 for part in Part
             },
+            "waiting_for_core_ns": "ns; how long its thread was ready to run and had no core",
         },
         frames.steps,
     )

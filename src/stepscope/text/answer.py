@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepscope.analysis.answer import Answer, Row, answer
+from stepscope.analysis.answer import MIN_ROW_SHARE, Answer, Row, answer
 from stepscope.analysis.findings.spots import line_words
 from stepscope.analysis.host.step_operators import StepOperators
 from stepscope.analysis.steps.unit import unit_words
@@ -30,17 +30,16 @@ def where_text(result: Answer) -> str:
     if not result.where:
         return ""
     heading = f"where {unit_words(result.unit)} goes ({duration_text(result.unit_ns)})"
-    return "\n".join(_rows(heading, result.where, "mostly at"))
+    lines = _rows(heading, result.where, "mostly at")
+    if result.cores is not None and result.cores.waiting_ns >= MIN_ROW_SHARE * result.unit_ns:
+        waited = duration_text(result.cores.waiting_ns)
+        lines.append(f"and {waited} waiting for a core, which is in no share")
+    return "\n".join(lines)
 
 
-def lost_text(result: Answer) -> str:
-    """Return the time that other programs on the machine added, which no figure contains."""
-    if not result.lost_ns:
-        return ""
-    return (
-        f"Other programs use this machine's cores, which adds {duration_text(result.lost_ns)} to "
-        f"{unit_words(result.unit)}: that is left out here."
-    )
+def cores_text(result: Answer) -> str:
+    """Say who used the machine's cores, if threads waited long for one."""
+    return result.cores.words if result.cores is not None else ""
 
 
 def lines_text(result: Answer) -> str:
@@ -61,7 +60,7 @@ def answer_text(trace: Trace, findings: int = 3) -> str:
         f"{i}. {finding.title}\n   {finding.text}\n   fix: {finding.fix}"
         for i, finding in enumerate(result.findings[:findings], 1)
     ]
-    parts = (result.verdict, lost_text(result), where_text(result), lines_text(result), *problems)
+    parts = (result.verdict, cores_text(result), where_text(result), lines_text(result), *problems)
     lines = "\n\n".join(part for part in parts if part).split("\n")
     return "\n".join(map(printable, lines))
 

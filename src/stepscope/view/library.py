@@ -23,7 +23,6 @@ from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats import export_trace, read_trace
 from stepscope.trace.model import Trace
@@ -89,7 +88,7 @@ def _steps(trace: Trace) -> tuple[int, int | None]:
 
 
 def _top_operator(trace: Trace) -> tuple[str, float | None]:
-    rows, whole_ns = step_operators(trace), ledger(undisturbed(trace).trace).unit_ns
+    rows, whole_ns = step_operators(trace), ledger(trace).whole_ns
     for own_ns in (rows.device_ns, rows.self_ns):
         if own_ns.any():
             top = int(np.argmax(own_ns))

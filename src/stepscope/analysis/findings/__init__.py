@@ -32,7 +32,6 @@ from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
 from stepscope.analysis.findings.spots import line_words, place_words
 from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.steps.undisturbed import Undisturbed, undisturbed
 from stepscope.trace.model import Trace
 
 CHANGES_RESULTS = 0.75  # weight of a saving after which somebody has to check the accuracy
@@ -61,8 +60,7 @@ def find_problems(trace: Trace) -> list[Finding]:
     Where a line costs more with every step, that goes before what it calls, and why a loader is
     slow before that it is.
     """
-    undisturbed_run = undisturbed(trace)
-    facts = Facts(undisturbed_run.trace)
+    facts = Facts(trace)
     findings = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
     severities = list(Severity)
 
@@ -88,16 +86,9 @@ def find_problems(trace: Trace) -> list[Finding]:
     for finding in sorted(findings, key=rank):
         what = (finding.id, finding.places[0] if finding.places else None)
         if what not in seen:  # two detectors may report the same
-            problems.append(_recorded(_with_line(finding), undisturbed_run))
+            problems.append(_with_line(finding))
         seen.add(what)
     return problems
-
-
-def _recorded(finding: Finding, undisturbed_run: Undisturbed) -> Finding:
-    """Convert the evidence's times to the clock of the recording."""
-    times = {key: finding.evidence[key] for key in ("from", "to") if key in finding.evidence}
-    recorded = {key: undisturbed_run.recorded_ns(time_ns) for key, time_ns in times.items()}
-    return replace(finding, evidence={**finding.evidence, **recorded})
 
 
 def _with_line(finding: Finding) -> Finding:

@@ -225,13 +225,13 @@ def finding_at(
     return Finding(
         id=identity,
         title=title,
-        text=f"{text} {saving(saves_ns, ledger.unit, ledger.unit_ns)}",
+        text=f"{text} {saving(saves_ns, ledger.unit, ledger.whole_ns)}",
         share=share,
         evidence=evidence or source_line(spot.place),
         fix=fix,
         severity=Severity.of_share(share),
         saves_ns=saves_ns,
-        of_ns=ledger.unit_ns,
+        of_ns=ledger.whole_ns,
         unit=ledger.unit,
         places=spot.places,
     )

@@ -7,11 +7,11 @@ import numpy as np
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES, Cause
+from stepscope.analysis.steps.cores import ready_in_steps
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.model import Float64, Int64, SliceFlags, SliceKind, ThreadState
+from stepscope.trace.model import Float64, Int64, SliceFlags, SliceKind
 from stepscope.units import duration_text
 
 MIN_STEPS = 12  # fewer steps do not tell a trend from chance
@@ -36,7 +36,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
         return None
     index = np.flatnonzero(facts.counted)
     time_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
-    time_ns = np.maximum(time_ns - _without_core(facts, len(time_ns)), 0.0)[index]
+    time_ns = np.maximum(time_ns - ready_in_steps(facts.trace), 0.0)[index]
     early, late = thirds(time_ns)
     rank = rank_correlation(time_ns)
     if late < MIN_SLOWER * early or rank < MIN_RANK or not _grows_evenly(time_ns):
@@ -86,15 +86,6 @@ def _grows_evenly(time_ns: Int64 | Float64) -> bool:
     early, middle, late = (float(np.quantile(t, 0.25)) for t in np.array_split(time_ns, 3))
     least, most = EVENLY
     return late > early and least <= (middle - early) / (late - early) <= most
-
-
-def _without_core(facts: Facts, steps: int) -> Float64:
-    """Return how long each step's thread waited for a core."""
-    ledger, samples = facts.ledger, facts.trace.samples
-    rows = np.flatnonzero(ledger.row != NO_SAMPLE)
-    rows = rows[samples.state[ledger.row[rows]] == ThreadState.READY]
-    spent = np.bincount(ledger.step[rows], ledger.weight_ns[rows], minlength=steps)
-    return spent.astype(np.float64)
 
 
 @DETECTORS.register

@@ -16,7 +16,6 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.analysis.sums import summed, with_children
 from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import NO_PARENT, Bool, Float64, Int64, SliceFlags, SliceKind, Trace
@@ -42,7 +41,6 @@ class StepOperators:
 
 def step_operators(trace: Trace) -> StepOperators:
     """Return what ran in an average steady step."""
-    trace = undisturbed(trace).trace
     slices = trace.slices
     steps, steady = step_table(trace), steady_steps(trace)
     count = max(int(steady.sum()), 1)

@@ -48,6 +48,7 @@ class Cause(IntEnum):
     IMPORT = 23
     POLL = 24  # an event loop that waits for events
     CHILDREN = 25  # the processes that it has forked
+    CORE = 26  # it could run, but other threads have all cores
 
     @property
     def words(self) -> str:
@@ -81,6 +82,7 @@ _WORDS = {
     Cause.IMPORT: "importing",
     Cause.POLL: "waiting for events",
     Cause.CHILDREN: "waiting for its child processes",
+    Cause.CORE: "waiting for a core",
 }
 
 WAITS = (
@@ -181,8 +183,8 @@ def cause_of_moment(
     will soon, so that the Python code is more than the glue between two operators.
     """
     cause, frameworks = cause_of_stack(stack), landmarks().packages
-    if cause is not None:
-        return cause
+    if cause is not None or state == ThreadState.READY:
+        return Cause.CORE if cause is None else cause
     by_stack = part == Part.OTHER or (part == Part.OPTIMIZER and bool(_closure(stack)))
     phase = phase_of_stack(stack) if by_stack else Cause(part)
     if phase in (Cause.DATA_LOADING, Cause.COMMUNICATION):

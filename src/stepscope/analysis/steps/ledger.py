@@ -34,13 +34,18 @@ FEWEST_SAMPLES = 20  # fewer samples of a part say too little to be scaled to it
 MOST_STEPS = 0.5
 
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
+_NOT_COLLECTING = (*_STARTUP, Cause.CORE)
 _WAITING_MAIN = 0.5  # share of the run; a main thread that waits longer leaves the work to others
 _WORKING = 0.05  # share of the run; a thread that runs longer does some of the work
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The moments of the steady steps; their weights add up to ``total_ns``."""
+    """The moments of the steady steps; their weights add up to ``total_ns``.
+
+    Shares of a step are of the time in which its thread had a core, or waited for anything but one:
+    how much others use the machine does not change them.
+    """
 
     unit: str  # "step", "request" or "run"
     count: int  # number of steps or requests, 1 for a run
@@ -53,6 +58,7 @@ class Ledger:
     stacks: Mapping[int, SampledStack] = field(repr=False)
     files: SourceFiles = field(repr=False)
     idle_ns: float = 0.0  # time in which an event loop had nothing to do; no moment includes it
+    ready_ns: float = 0.0  # time in which a thread waited for a core; no moment includes it
     threads: float = 1.0  # average number of threads in steps, or at work in the run
 
     def __len__(self) -> int:
@@ -64,8 +70,13 @@ class Ledger:
 
     @property
     def unit_ns(self) -> float:
-        """Return how long one step takes on average; without steps, the run."""
+        """Return the own time of one step's thread on average; without steps, of the run."""
         return self.total_ns / max(self.count, 1)
+
+    @property
+    def whole_ns(self) -> float:
+        """Return how long one step takes as measured: its thread's own time, and without a core."""
+        return (self.total_ns + self.ready_ns) / max(self.count, 1)
 
     def by_cause(self) -> dict[Cause, float]:
         """Return the time of each cause in an average step, the longest first."""
@@ -111,6 +122,18 @@ def ledger(trace: Trace) -> Ledger:
 @shared
 def ledger_with_startup(trace: Trace) -> Ledger:
     """Return the same including imports and compilations."""
+    made = _whole_ledger(trace)
+    idles, waits = made.spent_on(Cause.POLL), made.spent_on(Cause.CORE)
+    if made.unit == "step":
+        idles[:] = False
+    return replace(
+        made.take(~idles & ~waits),
+        idle_ns=float(made.weight_ns[idles].sum()),
+        ready_ns=float(made.weight_ns[waits].sum()),
+    )
+
+
+def _whole_ledger(trace: Trace) -> Ledger:
     steps = step_table(trace)
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
@@ -119,11 +142,11 @@ def ledger_with_startup(trace: Trace) -> Ledger:
             exact_ns[Part.IDLE] -= min(start_up_idle_ns(trace), int(exact_ns[Part.IDLE]))
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
-        return _without_idling(made)
+        return made
     steady = steady_steps(trace)
     made = _ledger(trace, _step_windows(trace), steps.unit, int(steady.sum()))
     if steps.by is StepsBy.REQUEST and len(trace.samples):
-        return _without_idling(made)
+        return made
     breakdown = step_breakdown(trace)
     exact_ns = breakdown.parts_ns[steady].sum(axis=0)
     on_device = bool(breakdown.on_device[steady].any())
@@ -229,7 +252,7 @@ def _moments(trace: Trace, window: _Window) -> Float64:
         _long_gaps(trace, window).contain(time_ns),
     )
     cause = _causes(sampled_stacks(trace), np.stack(keys).astype(np.int64))
-    collects = _collecting(trace, window).contain(time_ns) & ~np.isin(cause, _STARTUP)
+    collects = _collecting(trace, window).contain(time_ns) & ~np.isin(cause, _NOT_COLLECTING)
     cause[collects] = Cause.COLLECTION
     at = np.searchsorted(window.start_ns, time_ns, side="right") - 1
     step = window.index[np.maximum(at, 0)]
@@ -319,11 +342,6 @@ def _with_parts(made: Ledger, parts: list[tuple[Part, float]]) -> Ledger:
         row=np.concatenate([made.row, nothing]),
         stack=np.concatenate([made.stack, nothing]),
     )
-
-
-def _without_idling(made: Ledger) -> Ledger:
-    idles = made.spent_on(Cause.POLL)
-    return replace(made.take(~idles), idle_ns=float(made.weight_ns[idles].sum()))
 
 
 def _without(made: Ledger, *causes: Cause) -> Ledger:

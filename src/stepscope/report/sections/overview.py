@@ -11,6 +11,7 @@ from stepscope.analysis.answer import answer
 from stepscope.analysis.findings import Finding
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import WAITS, Cause
+from stepscope.analysis.steps.cores import ready_in_steps
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps
@@ -86,6 +87,7 @@ def _add_steps(trace: Trace, payload: Payload) -> None:
     )
     payload.add_column("steps.without_compilation", worth_ns)
     payload.add_column("steps.is_whole", rows.is_whole)
+    payload.add_column("steps.ready", ready_in_steps(trace).astype(np.int64))
     payload.add_column("steps.is_slow", slow_steps(worth_ns, rows.is_whole))
     for part in Part:
         payload.add_column(f"steps.{part.name.lower()}", rows.parts_ns[:, part])

@@ -29,7 +29,7 @@ class StepChart {
     this.app = app;
     /** @type {{unit: string, how: string, median_ns: number, p99_ns: number} | null | undefined} of the steady ones */
     this.facts = data.value("answer")?.steps;
-    this.disturbed = Boolean(data.value("answer")?.lost_to_others_ns);
+    this.ready = data.column("steps.ready");
     this.number = data.column("steps.number");
     this.start = data.column("steps.start");
     this.duration = data.column("steps.duration");
@@ -154,8 +154,7 @@ class StepChart {
     const slow = Array.from(this.slow).filter(Boolean).length;
     const first = this.whole[0] ? "" : "; the first includes everything before it and is cut off";
     const { unit = "step", how = "", median_ns = 0, p99_ns = 0 } = this.facts ?? {};
-    const alone = this.disturbed ? " without what other programs added" : "";
-    const usual = median_ns ? `: median ${time(median_ns)}, 99th percentile ${time(p99_ns)}${alone}` : "";
+    const usual = median_ns ? `: median ${time(median_ns)}, 99th percentile ${time(p99_ns)}` : "";
     return `${number(this.length)} ${unit}${this.length === 1 ? "" : "s"}${how && `, ${how}`}${usual}${slow ? `, ${number(slow)} much slower than the rest` : ""}${first}`;
   }
 
@@ -163,7 +162,8 @@ class StepChart {
   describe(row) {
     const parts = this.parts.filter(({ ns }) => ns[row] > 0).map(({ id, ns }) => `${id.replace("_", " ")} ${time(ns[row])}`);
     const slow = this.slow[row] ? " (slow)" : "";
-    return `Step ${this.number[row]}: ${time(this.duration[row])}${slow} – ${parts.join(", ")}`;
+    const ready = this.ready[row] ? `; ${time(this.ready[row])} of it waiting for a core` : "";
+    return `Step ${this.number[row]}: ${time(this.duration[row])}${slow} – ${parts.join(", ")}${ready}`;
   }
 
   /** @param {number} row */

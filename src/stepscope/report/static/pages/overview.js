@@ -30,7 +30,7 @@ import { stepChart } from "stepscope/steps.js";
  * @property {number} threads that are in steps, or share the time of a run without any, at a time
  * @property {Part[]} where
  * @property {Part[]} lines
- * @property {number} lost_to_others_ns
+ * @property {{waiting_ns: number, of_ns: number, words: string} | null} cores
  * @property {number} startup_ns
  * @property {Record<string, number>} startup
  * @property {{flops_utilisation: number | null, lines: Part[], device?: string, step_ns?: number, host_step_ns?: number, busy_ns?: number, waiting_for_host_ns?: number, limit?: string} | null} device
@@ -80,14 +80,14 @@ const answerOf = (data) => data.value("answer");
 /** The verdict, and what it is about. @param {Data} data */
 function heading(data) {
   const { events, threads, streams, window_ns } = data.value("overview");
-  const { verdict, unit, lost_to_others_ns: lost, startup_ns, startup } = answerOf(data);
+  const { verdict, cores, startup_ns, startup } = answerOf(data);
   const places = [count(threads, "thread"), streams ? count(streams, "stream") : ""].filter(Boolean);
   const began = data.value("overview.began_ms");
   const when = began === null ? "" : `, ${new Date(began).toLocaleString()}`;
   const line = `${count(events, "event")} on ${places.join(" and ")} in ${time(window_ns)}${when}`;
   const parts = Object.entries(startup).map(([what, ns]) => `${what} ${time(ns)}`);
   const before = startup_ns ? `Start-up took ${time(startup_ns)}${parts.length ? ` (${parts.join(", ")})` : ""} and is not part of what follows.` : "";
-  const others = lost ? `Other programs use the cores of this machine, which adds ${time(lost)} to a ${unit}: the answer leaves it out, the timeline and the steps show it.` : "";
+  const others = cores?.words ?? "";
   return h(
     "header",
     { class: "what" },
@@ -140,7 +140,7 @@ function placeLink({ file, line, function: name }, app) {
 
 /** The average step by what it is spent on. @param {Data} data @param {App} app */
 function whereTimeGoes(data, app) {
-  const { where, unit, unit_ns, threads } = answerOf(data);
+  const { where, unit, unit_ns, threads, cores } = answerOf(data);
   if (!where.length) return null;
   const bar = where.map((part) => h("span", { class: `part ${part.id}`, style: `flex-grow: ${part.ns}`, title: `${part.what}: ${time(part.ns)}` }));
   const rows = where.map((part) =>
@@ -153,6 +153,10 @@ function whereTimeGoes(data, app) {
       h("td", null, percent(part.share, 1)),
     ),
   );
+  if (cores && cores.waiting_ns >= 0.005 * cores.of_ns) {
+    const cells = [h("th", { scope: "row" }, "waiting for a core"), h("td", { class: "at" }), h("td", null, time(cores.waiting_ns)), h("td", null, "in no share")];
+    rows.push(h("tr", null, ...cells));
+  }
   const shared = threads >= 2 ? `, which ${threads.toFixed()} threads share` : "";
   const whole = unit === "run" ? `The run takes ${time(unit_ns)} after start-up${shared}` : `The average steady ${unit} takes ${time(unit_ns)}`;
   return card(

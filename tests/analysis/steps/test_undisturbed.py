@@ -54,8 +54,8 @@ def recorded(
         at = end + took_us + 1_000
         calls.append(Call("Optimizer.step#SGD.step", at - 1_000, at, "user_annotation"))
     trace = trace_of_calls(calls, samples=samples, end_ns=at * 1000)
-    told = {"cores": cores, "loader workers": workers}
-    return replace(trace, info=replace(trace.info, parallelism=told))
+    expected = {"cores": cores, "loader workers": workers}
+    return replace(trace, info=replace(trace.info, parallelism=expected))
 
 
 def looks(at: int, end: int, stack: tuple[str, ...], state: ThreadState) -> list[Sample]:
@@ -65,11 +65,11 @@ def looks(at: int, end: int, stack: tuple[str, ...], state: ThreadState) -> list
 
 def test_a_step_is_as_long_as_one_that_was_left_alone() -> None:
     trace = recorded()
-    found = undisturbed(trace)
-    spent = ledger(found.trace)
+    steady_rows = undisturbed(trace)
+    spent = ledger(steady_rows.trace)
     assert spent.unit_ns == pytest.approx((PYTHON_US + MODEL_US + 1_000) * 1000, rel=0.01)
     assert spent.by_cause()[Cause.PYTHON] == pytest.approx(PYTHON_US * 1000, rel=0.01)
-    assert ledger(trace).unit_ns - spent.unit_ns == pytest.approx(found.lost_ns, rel=0.01)
+    assert ledger(trace).unit_ns - spent.unit_ns == pytest.approx(steady_rows.lost_ns, rel=0.01)
 
 
 def never_left_alone(pool_ready: float) -> Trace:
@@ -117,34 +117,36 @@ def test_times_stay_in_order_and_parents_around_their_children() -> None:
 
 def test_moments_are_found_again_in_the_recording() -> None:
     trace = recorded()
-    found = undisturbed(trace)
+    steady_rows = undisturbed(trace)
     rows = np.flatnonzero(trace.slices.duration_ns)
     for row in rows.tolist():
-        middle = (found.trace.slices.start_ns + found.trace.slices.duration_ns // 2)[row]
-        told = found.recorded_ns(int(middle))
-        assert trace.slices.start_ns[row] <= told <= trace.slices.end_ns[row]
+        middle = (steady_rows.trace.slices.start_ns + steady_rows.trace.slices.duration_ns // 2)[
+            row
+        ]
+        result = steady_rows.recorded_ns(int(middle))
+        assert trace.slices.start_ns[row] <= result <= trace.slices.end_ns[row]
     late = trace.info.end_ns + 1_000_000
-    assert found.recorded_ns(int(found.trace.info.end_ns) + 1_000_000) == late
+    assert steady_rows.recorded_ns(int(steady_rows.trace.info.end_ns) + 1_000_000) == late
 
 
 def test_the_answer_is_about_the_program_and_tells_what_was_left_out() -> None:
     trace = recorded(held_up=8)
-    told = answer(trace)
-    assert told.findings[0].id == "python-work"
-    assert told.findings[0].share == pytest.approx(0.4, abs=0.02)
+    result = answer(trace)
+    assert result.findings[0].id == "python-work"
+    assert result.findings[0].share == pytest.approx(0.4, abs=0.02)
     evidence = find_problems(trace)[0].evidence
     if "from" in evidence:
         assert trace.info.start_ns <= evidence["from"] < evidence["to"] <= trace.info.end_ns
-    assert told.to_json()["lost_to_others_ns"] == round(told.lost_ns) > 0
+    assert result.to_json()["lost_to_others_ns"] == round(result.lost_ns) > 0
     assert "Other programs use this machine's cores, which adds" in answer_text(trace)
 
 
 def test_work_that_grows_is_no_disturbance() -> None:
     trace = recorded(grows_us=4_000, every=2)
-    (first, *_), found = find_problems(trace), undisturbed(trace).trace
+    (first, *_), findings = find_problems(trace), undisturbed(trace).trace
     assert first.id == "slowing-steps"
-    products = np.flatnonzero(found.slices.duration_ns > 0)[:-2:2]
-    assert found.slices.duration_ns[products[-1]] > 3 * found.slices.duration_ns[products[0]]
+    products = np.flatnonzero(findings.slices.duration_ns > 0)[:-2:2]
+    assert findings.slices.duration_ns[products[-1]] > 3 * findings.slices.duration_ns[products[0]]
 
 
 def test_waits_within_calls_that_are_few_are_left_where_they_are() -> None:
@@ -182,7 +184,7 @@ def test_steps_without_operators_lose_only_what_they_waited() -> None:
     ],
 )
 def test_a_program_that_nobody_disturbs_stays_as_it_is(trace: Trace) -> None:
-    found = undisturbed(trace)
-    assert found.trace is trace and found.lost_ns == 0
-    assert found.recorded_ns(12_345) == 12_345
+    steady_rows = undisturbed(trace)
+    assert steady_rows.trace is trace and steady_rows.lost_ns == 0
+    assert steady_rows.recorded_ns(12_345) == 12_345
     assert "Other programs" not in answer_text(trace)

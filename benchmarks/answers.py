@@ -45,7 +45,7 @@ TIMEOUT_S = 300
 class Answer:
     """What one run of a program under Stepscope said."""
 
-    said: dict[str, Any]
+    result: dict[str, Any]
     right: bool = False  # the first finding is the planted one
     line_right: bool = False  # ... and names its line
     alarms: list[str] = field(default_factory=list)  # findings that matter, or seem to
@@ -72,10 +72,10 @@ class Result:
 
     def gain_error(self) -> float | None:
         """Return how far the predicted gain is from the measured one, as a share of the latter."""
-        rights = [each for each in self.answers if each.right]
+        rights = [item for item in self.answers if item.right]
         if self.gain is None or self.gain.gained_s <= 0 or not rights:
             return None
-        predicted_s = median(predicted_gain_s(each, self.program.steps) for each in rights)
+        predicted_s = median(predicted_gain_s(right, self.program.steps) for right in rights)
         return abs(predicted_s - self.gain.gained_s) / self.gain.gained_s
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Result:
             "program": self.program.name,
             "problems": self.program.problems,
             "skipped": self.skipped,
-            "answers": [asdict(each) for each in self.answers],
+            "answers": [asdict(answer) for answer in self.answers],
             "gain": self.gain and asdict(self.gain),
             "gain_error": self.gain_error(),
         }
@@ -96,9 +96,9 @@ def predicted_gain_s(answer: Answer, steps: int) -> float:
     A server's requests, or epochs, may have been taken for the steps: then all of them together
     save what all steps of the program save.
     """
-    saves_ns, found = answer.first.get("saves_ns", 0), answer.said.get("steps")
-    count = found["count"] if found else 1
-    if found and abs(count - steps) <= 0.2 * steps:
+    saves_ns, result = answer.first.get("saves_ns", 0), answer.said.get("steps")
+    count = result["count"] if result else 1
+    if result and abs(count - steps) <= 0.2 * steps:
         return float(saves_ns) * 1e-9
     return float(saves_ns) * count / steps * 1e-9
 
@@ -106,7 +106,7 @@ def predicted_gain_s(answer: Answer, steps: int) -> float:
 def judge(program: Program, said: dict[str, Any]) -> Answer:
     """Hold the findings against what was planted."""
     answer = Answer(said)
-    answer.alarms = [each["id"] for each in said.get("findings", []) if each["severity"] in ALARMS]
+    answer.alarms = [item["id"] for item in said.get("findings", []) if item["severity"] in ALARMS]
     if program.is_healthy:
         answer.right = answer.line_right = not answer.alarms
         return answer
@@ -130,8 +130,8 @@ def ask(program: Program, python: str, keep: Path | None = None) -> Answer:
         stepscope = [python, "-m", "stepscope"]
         try:
             _run([*stepscope, "run", "--force", "-o", str(trace), str(program.path)], folder)
-            said = _run([*stepscope, "summary", "--json", str(trace)], folder)
-            return judge(program, json.loads(said))
+            result = _run([*stepscope, "summary", "--json", str(trace)], folder)
+            return judge(program, json.loads(result))
         except (subprocess.SubprocessError, ValueError) as error:
             output = getattr(error, "stderr", "") or getattr(error, "stdout", "") or ""
             return Answer({}, error=f"{error} {output[-500:]}".strip())
@@ -160,7 +160,7 @@ class Pythons:
         python = self.of(program)
         if python is None:
             return "no Python with Paddle: --paddle-python"
-        missing = [each for each in program.needs if self._lacks(python, each)]
+        missing = [lack for lack in program.needs if self._lacks(python, lack)]
         return f"needs {', '.join(missing)}" if missing else ""
 
     def _lacks(self, python: str, package: str) -> bool:
@@ -222,16 +222,16 @@ def _cells(result: Result, answer: Answer) -> tuple[str, ...]:
     cells = (program.name, planted, answer.first.get("id", "none"), answer.place)
     if program.is_healthy:
         return (*cells, "", "", ", ".join(answer.alarms))
-    others = [each for each in answer.alarms if each not in program.problems]
+    others = [problem for problem in answer.alarms if problem not in program.problems]
     cells = (*cells, _tick(answer.right), _tick(answer.line_right), ", ".join(others))
     if gain is None:
         return cells
     error = result.gain_error()
-    said = f"{predicted_gain_s(answer, program.steps) * 1e3:.2f} ms" if answer.right else ""
+    text = f"{predicted_gain_s(answer, program.steps) * 1e3:.2f} ms" if answer.right else ""
     return (
         *cells,
         f"{gain.plain_s * 1e3:.2f} ms",
-        said,
+        text,
         f"{gain.gained_s * 1e3:.2f} ms",
         "" if error is None else f"{error:.0%}",
     )
@@ -256,25 +256,27 @@ class Total:
 
 def totals(results: Sequence[Result], runs: int) -> list[Total]:
     """Return the figures that have a bar; shares those of the worst run."""
-    found = []
+    collected = []
     for is_healthy, what, bar in (
         (False, "first finding and its line right", MIN_RIGHT),
         (True, "healthy programs without a false alarm", MIN_HEALTHY),
     ):
         judged = [
-            each for each in results if each.program.is_healthy == is_healthy and each.answers
+            answer
+            for answer in results
+            if answer.program.is_healthy == is_healthy and answer.answers
         ]
-        rights = [sum(each.answers[run].line_right for each in judged) for run in range(runs)]
+        rights = [sum(item.answers[run].line_right for item in judged) for run in range(runs)]
         if judged:
             share = min(rights) / len(judged)
             of = f"{min(rights)} of {len(judged)} in the worst of {runs} runs, bar {bar:.0%}"
-            found.append(Total(what, share, share >= bar, of))
-    errors = [error for each in results if (error := each.gain_error()) is not None]
+            collected.append(Total(what, share, share >= bar, of))
+    errors = [error for item in results if (error := item.gain_error()) is not None]
     if errors:
         of = f"{len(errors)} programs, bar {MAX_GAIN_ERROR:.0%}"
         middle = median(errors)
-        found.append(Total("median error of the gain", middle, middle <= MAX_GAIN_ERROR, of))
-    return found
+        collected.append(Total("median error of the gain", middle, middle <= MAX_GAIN_ERROR, of))
+    return collected
 
 
 def arguments() -> argparse.Namespace:
@@ -301,10 +303,10 @@ def arguments() -> argparse.Namespace:
 
 def chosen(names: Sequence[str] | None, on_device: bool) -> list[Program]:
     """Return the programs that were asked for."""
-    known = {each.name: each for each in programs(ON_DEVICE if on_device else SUITE)}
-    if unknown := set(names or ()) - known.keys():
+    expected = {program.name: program for program in programs(ON_DEVICE if on_device else SUITE)}
+    if unknown := set(names or ()) - expected.keys():
         raise SystemExit(f"no such program: {', '.join(sorted(unknown))}")
-    return [known[name] for name in names] if names else list(known.values())
+    return [expected[name] for name in names] if names else list(expected.values())
 
 
 def main() -> int:
@@ -317,15 +319,15 @@ def main() -> int:
             results.append(result)
             print(f"\r\033[K{len(results)} of {len(wanted)}", end="", file=sys.stderr, flush=True)
             if options.save:
-                found = [each.to_json() for each in results]
-                options.save.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                values = [item.to_json() for item in results]
+                options.save.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     print("\r\033[K", end="", file=sys.stderr)
     Console(width=200).print(table_of(results))
     today = datetime.datetime.now(tz=datetime.UTC).date()
     print(f"{today}, {platform.machine()}, {os.cpu_count()} cores, {options.busy} busy beside")
-    found = totals(results, options.runs)
-    print(*found or ["nothing was judged"], sep="\n")
-    return int(not found or not all(total.holds for total in found))
+    values = totals(results, options.runs)
+    print(*values or ["nothing was judged"], sep="\n")
+    return int(not values or not all(total.holds for total in values))
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ def runs_s(program: Program, python: str, runs: Sequence[tuple[bool, int]]) -> l
         text=True,
         timeout=TIMEOUT_S,
     )
-    found: list[float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    parsed: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return parsed
 
 
 def run_forked(path: Path, fixed: bool, steps: int) -> None:

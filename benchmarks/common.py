@@ -50,12 +50,12 @@ def in_child(module: str, *args: str) -> Any:
 
 def in_children(processes: int, module: str, *args: str) -> list[Any]:
     """Run it in some processes, one after the other."""
-    found = []
+    collected = []
     for number in range(1, processes + 1):
         print(f"\r  process {number} of {processes}", end="", file=sys.stderr, flush=True)
-        found.append(in_child(module, *args))
+        collected.append(in_child(module, *args))
     print("\r\033[K", end="", file=sys.stderr, flush=True)
-    return found
+    return collected
 
 
 def column_s(runs: list[dict[str, float]], name: str) -> list[float]:

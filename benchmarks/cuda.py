@@ -32,7 +32,7 @@ EVENTS = 300_000
 
 def training_step() -> Callable[[], None]:
     """Return a step of an MLP whose kernels are so small that the host sets the pace."""
-    layers = [each for _ in range(8) for each in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+    layers = [item for _ in range(8) for item in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
     model = torch.nn.Sequential(*layers).cuda()
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)
     inputs = torch.randn(32, 64, device="cuda")
@@ -129,10 +129,10 @@ def million_row() -> Row:
     with stepscope.profile(activities=device, memory_limit=limit) as prof:
         for _ in range(1_000_000):
             x.add_(1)
-    kept, lost = len(prof.trace.slices), prof.trace.losses.events
-    whole = np.isclose(kept + lost, 2_000_000, atol=4)
+    remaining, lost = len(prof.trace.slices), prof.trace.losses.events
+    whole = np.isclose(remaining + lost, 2_000_000, atol=4)
     what = "1M kernels: events kept + lost"
-    return exact_row(what, f"{kept} + {lost}", "", "2,000,000", bool(whole))
+    return exact_row(what, f"{remaining} + {lost}", "", "2,000,000", bool(whole))
 
 
 def rows(quick: bool = False) -> list[Row]:

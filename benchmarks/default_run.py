@@ -146,11 +146,11 @@ def timed(work: Callable[[], object], turns: int) -> dict[str, float]:
 def measure(turns: int) -> dict[str, dict[str, float]]:
     """Return the time of a step of each program, in this process."""
     torch.set_num_threads(1)
-    found = {}
+    by_name = {}
     for name, (make, steps, _) in STEPS.items():
         times = timed(make(), turns)
-        found[name] = {key: time_ns / steps for key, time_ns in times.items()}
-    return found
+        by_name[name] = {key: time_ns / steps for key, time_ns in times.items()}
+    return by_name
 
 
 def rows(quick: bool = False) -> list[Row]:

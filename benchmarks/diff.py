@@ -147,7 +147,7 @@ def _found(
 ) -> list[tuple[str, str, str]]:
     kind = plant.replace(" ", "_")
     turns = _turns(folder, *UNCHANGED, kind)
-    found = guilty = 0
+    result = guilty = 0
     share = []
     for _ in range(comparisons):
         window = _window(turns, generator)
@@ -155,19 +155,19 @@ def _found(
         diff = _compared(before, [folder / f"{turn}-{kind}.stepscope" for turn in window])
         if diff.step.verdict.value != "slower":
             continue
-        found += 1
+        result += 1
         share.append(diff.step.change)
         guilty += any(word in diff.rows[0].what for word in GUILTY[plant])
     planted = f"{np.median(share):+.1%}" if share else "-"
     return [
         (
             f"{plant}: found in {comparisons} comparisons, as {planted}",
-            f"{found} = {found / comparisons:.0%}",
+            f"{result} = {result / comparisons:.0%}",
             f"at least {FOUND_BAR:.0%}",
         ),
         (
             f"{plant}: the guilty row is the first",
-            f"{guilty} = {guilty / max(found, 1):.0%}",
+            f"{guilty} = {guilty / max(result, 1):.0%}",
             f"at least {GUILTY_BAR:.0%}",
         ),
     ]
@@ -210,15 +210,15 @@ def _speed() -> list[tuple[str, str, str]]:
         traces = [stepscope.read_trace(path) for path in large]
         what = f"2 x {len(traces[0]):,} events, {called} x {COPIES}"
         ours = min(_timed(lambda: diff_traces(traces[:1], traces[1:])) for _ in range(3))
-        told = [(f"{what}: diff", f"{ours:.2f} s", f"at most {SPEED_BAR_S:.0f} s")]
+        values = [(f"{what}: diff", f"{ours:.2f} s", f"at most {SPEED_BAR_S:.0f} s")]
         try:
             from hta.trace_analysis import TraceAnalysis
             from hta.trace_diff import LabeledTrace, TraceDiff
         except ImportError:
-            return [*told, ("HTA's trace diff", "not installed", "")]
+            return [*values, ("HTA's trace diff", "not installed", "")]
         loaded = [LabeledTrace(path.name, TraceAnalysis({0: str(path)}, name).t) for path in large]
         theirs = _timed(lambda: TraceDiff.compare_traces(*loaded))
-        return [*told, ("HTA's TraceDiff.compare_traces, both loaded", f"{theirs:.2f} s", "")]
+        return [*values, ("HTA's TraceDiff.compare_traces, both loaded", f"{theirs:.2f} s", "")]
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -41,7 +41,7 @@ def ratio_of(above: Sequence[float], below: Sequence[float]) -> Estimate:
     weighs no more than another.
     """
     drawn = np.random.default_rng(0).integers(0, len(above), (RESAMPLES, len(above)))
-    tops, bottoms = (np.asarray(each, dtype=float)[drawn].sum(axis=1) for each in (above, below))
+    tops, bottoms = (np.asarray(item, dtype=float)[drawn].sum(axis=1) for item in (above, below))
     ratios = np.divide(tops, bottoms, out=np.full(RESAMPLES, np.inf), where=bottoms > 0)
     tail = _tail(len(above))
     low, high = np.quantile(ratios, (tail, 1 - tail), method="nearest")

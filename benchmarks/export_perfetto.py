@@ -20,7 +20,7 @@ def rows(quick: bool = False) -> list[Row]:
     events = EVENTS // 10 if quick else EVENTS
     share = events / EVENTS
     trace = recorded(stepscope.profile(), training(events)).trace
-    told = f"{len(trace) // 1000}k slices"
+    text = f"{len(trace) // 1000}k slices"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         target, plain = folder / "a.pftrace", folder / "a.json"
@@ -28,13 +28,13 @@ def rows(quick: bool = False) -> list[Row]:
         times = [timed_s(lambda: stepscope.export_trace(trace, target)) for _ in range(7)]
         sizes = [[path.stat().st_size] for path in (target, plain)]
         back = [timed_s(lambda: stepscope.read_trace(target)) for _ in range(3)]
-        found = [
-            limit_row(f"export to .pftrace, {told}", times, 0.3 * share),
+        values = [
+            limit_row(f"export to .pftrace, {text}", times, 0.3 * share),
             share_row("its size", *sizes, "its plain JSON", 1 / 5, show=megabytes),
             limit_row("reading it back", back, 3 * share),
         ]
         for suffix, limit_s in _SECONDS.items():
             path = folder / f"a{suffix}"
             took = [timed_s(lambda path=path: stepscope.export_trace(trace, path))]  # type: ignore[misc]
-            found.append(limit_row(f"export to {suffix}, {told}", took * 2, limit_s * share))
-        return found
+            values.append(limit_row(f"export to {suffix}, {text}", took * 2, limit_s * share))
+        return values

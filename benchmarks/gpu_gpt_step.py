@@ -84,14 +84,14 @@ def main() -> int:
     rounds = [block_ns(observers, steps, TURNS, time.perf_counter_ns) for _ in range(ROUNDS)]
     missed = False
     for who in observers:
-        taken_ms = median(each[who] for each in rounds) / STEPS / 1e6
-        times = sorted(each[who] / each["bare"] for each in rounds)
+        taken_ms = median(item[who] for item in rounds) / STEPS / 1e6
+        times = sorted(round_[who] / round_["bare"] for round_ in rounds)
         bar = {"stepscope": MAX_PLAIN, "stepscope, all options": MAX_ALL}.get(who)
         missed |= bar is not None and median(times) > bar
-        told = f", bar {bar:.2f}" if bar else ""
+        text = f", bar {bar:.2f}" if bar else ""
         print(
             f"{who:30} {taken_ms:7.2f} ms a step, {median(times):.3f} x bare "
-            f"({times[0]:.3f} to {times[-1]:.3f}){told}"
+            f"({times[0]:.3f} to {times[-1]:.3f}){text}"
         )
     return int(missed)
 

@@ -44,12 +44,12 @@ class Task:
 
 
 def tasks(torch: Any) -> list[Task]:
-    left, right = (torch.randn(SIDE, SIDE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    out = torch.empty_like(left)
+    rest, right = (torch.randn(SIDE, SIDE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    out = torch.empty_like(rest)
     source = torch.empty(COPY_BYTES, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     return [
-        Task("aten::mm", lambda: torch.mm(left, right, out=out), 2.0 * SIDE**3, "FLOP/s"),
+        Task("aten::mm", lambda: torch.mm(rest, right, out=out), 2.0 * SIDE**3, "FLOP/s"),
         Task("aten::copy_", lambda: target.copy_(source), 2.0 * COPY_BYTES, "B/s"),
     ]
 
@@ -88,11 +88,11 @@ def compared(torch: Any, task: Task) -> bool:
     rows: Roofline = roofline(trace)
     row = rows.operator.index(task.name)
     rates = rows.flops_per_second if task.unit == "FLOP/s" else rows.bytes_per_second
-    found = float(rates[row])
-    error = found / plain - 1
-    each = duration_text(float(rows.device_ns[row]) / int(rows.calls[row]))
+    result = float(rates[row])
+    error = result / plain - 1
+    item = duration_text(float(rows.device_ns[row]) / int(rows.calls[row]))
     print(
-        f"{task.name:<12} roofline {scaled_text(found, task.unit)} ({each} a call, "
+        f"{task.name:<12} roofline {scaled_text(result, task.unit)} ({item} a call, "
         f"{rows.share[row]:.1%} of its roof by {rows.limit[row] or 'no peak'}), "
         f"CUDA events {scaled_text(plain, task.unit)}: error {error:+.2%}"
     )
@@ -152,8 +152,8 @@ def memory_agrees(torch: Any) -> bool:
             step()
         torch.cuda.synchronize()
     theirs = torch.cuda.max_memory_allocated()
-    found = memory_peak(prof.trace, "cuda:0")
-    ours = found.bytes if found else 0
+    peak = memory_peak(prof.trace, "cuda:0")
+    ours = peak.bytes if peak else 0
     print(
         f"peak memory  {ours:,} bytes by Stepscope, {theirs:,} by torch: off by {ours - theirs:,}"
     )

@@ -51,8 +51,8 @@ class Grade:
     @property
     def first(self) -> str:
         """Return the first finding that is worth a look."""
-        worth = [each for each in self.findings if each.severity is not Severity.LOW]
-        low = [each.id for each in self.findings if each.id in self.expected.first]
+        worth = [item for item in self.findings if item.severity is not Severity.LOW]
+        low = [item.id for item in self.findings if item.id in self.expected.first]
         return worth[0].id if worth else low[0] if self.findings[:1] and low else NONE
 
     @property
@@ -64,51 +64,51 @@ class Grade:
     def wrong_high(self) -> tuple[str, ...]:
         """Return the findings that are high and should not be there."""
         may = (*self.expected.first, *self.expected.high)
-        high = (each.id for each in self.findings if each.severity is Severity.HIGH)
-        return tuple(each for each in high if each not in may)
+        high = (item.id for item in self.findings if item.severity is Severity.HIGH)
+        return tuple(item for item in high if item not in may)
 
 
 def expectations() -> dict[str, Expected]:
     """Return what is expected, by the begin of the file's name."""
     with EXPECTED.open("rb") as file:
-        told = tomllib.load(file)
+        document = tomllib.load(file)
     return {
-        name: Expected(name, tuple(each["first"]), tuple(each.get("high", ())), each["why"])
-        for name, each in told.items()
+        name: Expected(name, tuple(item["first"]), tuple(item.get("high", ())), item["why"])
+        for name, item in document.items()
     }
 
 
 def graded(paths: Iterable[Path]) -> list[Grade]:
     """Return what is said of the traces that something is expected of."""
-    known = expectations()
-    found = []
+    result = expectations()
+    collected = []
     for path in paths:
-        fitting = [name for name in known if path.name.startswith((f"{name}_", f"{name}."))]
+        fitting = [name for name in result if path.name.startswith((f"{name}_", f"{name}."))]
         if fitting:
-            expected = known[max(fitting, key=len)]
-            found.append(Grade(expected, tuple(find_problems(read_trace(path)))))
-    return found
+            expected = result[max(fitting, key=len)]
+            collected.append(Grade(expected, tuple(find_problems(read_trace(path)))))
+    return collected
 
 
 def show(grades: list[Grade]) -> bool:
     """Print the table, and return whether the bars are kept."""
     table = Table("trace", "expected", "first", "right", "wrong high", "share", "why")
-    for each in grades:
-        share = f"{each.findings[0].share:.0%}" if each.findings else ""
-        right = "yes" if each.is_right else "[red]no[/]"
+    for entry in grades:
+        share = f"{entry.findings[0].share:.0%}" if entry.findings else ""
+        right = "yes" if entry.is_right else "[red]no[/]"
         table.add_row(
-            each.expected.name,
-            " or ".join(each.expected.first),
-            each.first,
+            entry.expected.name,
+            " or ".join(entry.expected.first),
+            entry.first,
             right,
-            ", ".join(each.wrong_high),
+            ", ".join(entry.wrong_high),
             share,
-            each.expected.why,
+            entry.expected.why,
         )
     console = Console(width=190 if not sys.stdout.isatty() else None)
     console.print(table)
-    right = sum(each.is_right for each in grades)
-    wrong = [each.expected.name for each in grades if each.wrong_high]
+    right = sum(grade.is_right for grade in grades)
+    wrong = [item.expected.name for item in grades if item.wrong_high]
     console.print(
         f"{right} of {len(grades)} first findings are right ({right / max(len(grades), 1):.0%}, "
         f"bar {MIN_RIGHT:.0%}); wrong high findings in {len(wrong)} (bar 0)"

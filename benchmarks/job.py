@@ -43,9 +43,9 @@ def stepscope_answer(folder: str) -> str:
 
     from stepscope.cli import main
 
-    with contextlib.redirect_stdout(io.StringIO()) as told:
+    with contextlib.redirect_stdout(io.StringIO()) as result:
         main(["summary", folder])
-    return told.getvalue().splitlines()[0]
+    return result.getvalue().splitlines()[0]
 
 
 def hta_answer(folder: str) -> str:
@@ -87,8 +87,8 @@ WORKS: dict[str, Callable[[str], str]] = {
 
 def ran(work: str, folder: Path) -> dict[str, Any]:
     """Return the seconds, bytes and answer of one process."""
-    found: dict[str, Any] = in_child("job", work, str(folder))
-    return found
+    result: dict[str, Any] = in_child("job", work, str(folder))
+    return result
 
 
 def eight_big_ranks(folder: Path, copies: int) -> None:
@@ -104,12 +104,12 @@ def eight_big_ranks(folder: Path, copies: int) -> None:
             tail.write(head[at:])
             shutil.copyfileobj(file, tail)
     for rank in range(RANKS):
-        told = re.sub(
+        result = re.sub(
             rb'"rank": \d+, "world_size": \d+', b'"rank": %d, "world_size": 8' % rank, head[:at]
         )
         path = folder / "ranks" / f"rank-{rank}.json.gz"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.compress(told) + rest.read_bytes())
+        path.write_bytes(gzip.compress(result) + rest.read_bytes())
     large.unlink()
     rest.unlink()
 
@@ -122,11 +122,11 @@ def beside_hta(folder: Path, what: str, times: int) -> list[Row]:
         return [note_row(what, f"ours takes {seconds(min(taken))}; HTA is not installed")]
     theirs = [ran("hta", folder) for _ in range(times)]
     share = max(run["bytes"] for run in ours) / max(run["bytes"] for run in theirs)
-    told = f"HTA {megabytes(max(run['bytes'] for run in theirs))}"
+    text = f"HTA {megabytes(max(run['bytes'] for run in theirs))}"
     return [
         faster_row(what, taken, [run["s"] for run in theirs], "HTA", HTA_BAR),
         exact_row(
-            "its memory", f"{share:.2f} of HTA's", told, f"<= {MEMORY_BAR}", share <= MEMORY_BAR
+            "its memory", f"{share:.2f} of HTA's", text, f"<= {MEMORY_BAR}", share <= MEMORY_BAR
         ),
     ]
 
@@ -140,19 +140,19 @@ def many_ranks(folder: Path, plan: Plan) -> list[Row]:
         trace_of(times, rank).save(folder / f"rank-{rank}.stepscope")
     what = f"{plan.ranks:,} ranks, {plan.steps} steps of {plan.collectives} collectives"
     ours = ran("processes", folder)
-    found = [
+    values = [
         limit_row(what, [ours["s"]] * 2, MANY_BAR_S, seconds),
         limit_row("its memory", [ours["bytes"]] * 2, MANY_BAR_BYTES, megabytes),
     ]
     for name, module in (("dask", "distributed"), ("ray", "ray")):
         if importlib.util.find_spec(module) is None:
-            found.append(note_row(f"the same by {name}", f"{module} is not installed"))
+            values.append(note_row(f"the same by {name}", f"{module} is not installed"))
         else:
             same = ran(name, folder)["told"] == ours["told"]
-            found.append(
+            values.append(
                 exact_row(f"the same by {name}", "equal" if same else "differs", "", "equal", same)
             )
-    return [*found, clock_row(times, folder)]
+    return [*values, clock_row(times, folder)]
 
 
 def clock_row(times: Times, folder: Path) -> Row:
@@ -167,8 +167,8 @@ def clock_row(times: Times, folder: Path) -> Row:
     worst = 0.0
     for rank in range(times.plan.ranks):
         shown = true_ns + times.offset[rank] + times.drift[rank] * true_ns + 1e9 + WALL_NS
-        found = job.clocks.corrected(np.full(11, rank), shown.astype(np.int64))
-        worst = max(worst, float(np.abs(found - (true_ns + 1e9 + WALL_NS).astype(np.int64)).max()))
+        result = job.clocks.corrected(np.full(11, rank), shown.astype(np.int64))
+        worst = max(worst, float(np.abs(result - (true_ns + 1e9 + WALL_NS).astype(np.int64)).max()))
     what = f"clocks off by {times.plan.skew_ns / 1e6:.0f} ms and {times.plan.drift_ppm:.0f} ppm"
     return limit_row(what, [worst * 1e-9] * 2, CLOCK_BAR_S, seconds)
 
@@ -177,21 +177,21 @@ def rows(quick: bool = False) -> list[Row]:
     """Measure all of it."""
     from made_job import Plan
 
-    found = []
+    collected = []
     with tempfile.TemporaryDirectory() as name:
         eight_big_ranks(Path(name), 1 if quick else COPIES)
         what = f"eight ranks of {'0.2' if quick else '1.5'}M events, files to answer"
         taken = [ran("stepscope", Path(name) / "ranks")["s"] for _ in range(2)]
-        found.append(limit_row(what, taken, BIG_BAR_S, seconds))
+        collected.append(limit_row(what, taken, BIG_BAR_S, seconds))
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         if quick or free > 40e9:  # HTA holds all of them at once
-            found += beside_hta(Path(name) / "ranks", what, 2)
+            collected += beside_hta(Path(name) / "ranks", what, 2)
     ranks = 64 if quick else 1024
     plan = Plan(ranks=ranks, collectives=200, late_rank=3, late_ns=5_000_000, hosts=ranks // 8,
                 skew_ns=50_000_000, drift_ppm=50, work_ns=100_000)  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
-        found += many_ranks(Path(name), plan)
-    return found
+        collected += many_ranks(Path(name), plan)
+    return collected
 
 
 if __name__ == "__main__":

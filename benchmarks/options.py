@@ -107,8 +107,8 @@ def file_rows(events: int) -> list[Row]:
         for _ in range(PAIRS)
     ]
     for bare, *both in runs:
-        for each in both:
-            each["table"] -= bare["table"]
+        for one in both:
+            one["table"] -= bare["table"]
     return [
         faster_row(
             f"{name}, {events // 1000}k events",

@@ -96,7 +96,7 @@ def operators_of(work: Callable[[], object]) -> int:
 
 def measure(turns: int) -> dict[str, dict[str, float]]:
     """Return what each profiler adds to an operator of each loop, in this process."""
-    found = {}
+    by_name = {}
     for loop, (make, options) in LOOPS.items():
         work = make()
         observers: Observers = {
@@ -104,8 +104,8 @@ def measure(turns: int) -> dict[str, dict[str, float]]:
             "ours": functools.partial(profiled, stepscope.paddle, options),
             "paddle": functools.partial(profiled, paddle.profiler, options),
         }
-        found[loop] = added_ns(observers, work, operators_of(work), turns)
-    return found
+        by_name[loop] = added_ns(observers, work, operators_of(work), turns)
+    return by_name
 
 
 def rows(quick: bool = False) -> list[Row]:

@@ -47,14 +47,14 @@ def step_ns(dialect: Any, options: dict[str, Any]) -> float:
 
 def measure(turns: int) -> dict[str, dict[str, float]]:
     """Return the fastest block of each, in this process: what disturbs only adds."""
-    found = {}
+    by_name = {}
     for case, options_for in CASES.items():
         times: dict[str, list[float]] = {name: [] for name in DIALECTS}
         for _ in range(turns):
             for name, dialect in random.sample(list(DIALECTS.items()), len(DIALECTS)):
                 times[name].append(step_ns(dialect, options_for(dialect)))
-        found[case] = {name: min(values) for name, values in times.items()}
-    return found
+        by_name[case] = {name: min(values) for name, values in times.items()}
+    return by_name
 
 
 def rows(quick: bool = False) -> list[Row]:

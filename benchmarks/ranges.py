@@ -45,17 +45,17 @@ WAYS = {"created once": created_once, "created each time": created_each_time}
 def measure(turns: int) -> dict[str, float]:
     """Return the ns of a range in each way, off and on, and of torch's, in this process."""
     recorded = {"off": contextlib.nullcontext, "on": stepscope.profile}
-    found = {}
+    by_name = {}
     for how, ranges in WAYS.items():
         work = lambda ranges=ranges: ranges(stepscope.record_function)  # noqa: E731
         for state, taken in block_ns(recorded, work, turns).items():
-            found[f"{how}, {state}"] = taken / RANGES
+            by_name[f"{how}, {state}"] = taken / RANGES
     theirs = block_ns(
         {"off": contextlib.nullcontext},
         lambda: created_each_time(torch.profiler.record_function),
         turns=1,
     )
-    return {**found, "torch": theirs["off"] / RANGES}
+    return {**by_name, "torch": theirs["off"] / RANGES}
 
 
 def rows(quick: bool = False) -> list[Row]:

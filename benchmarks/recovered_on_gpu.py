@@ -75,8 +75,8 @@ def program() -> None:
             other.wait_event(event)
             with torch.cuda.stream(other):
                 (x @ x.T).sum()
-            held = torch.empty(64 << 20, dtype=torch.uint8, device="cuda").zero_()
-            held[:1024].cpu()
+            blocks = torch.empty(64 << 20, dtype=torch.uint8, device="cuda").zero_()
+            blocks[:1024].cpu()
             torch.cuda.synchronize()
         until = time.perf_counter() + SECONDS
         while time.perf_counter() < until:
@@ -117,7 +117,7 @@ def rows_of(trace: Trace) -> Counter[Row]:
     at = names.index(WORK)
     start_ns = int(trace.slices.start_ns[at])
     end_ns = start_ns + int(trace.slices.duration_ns[at])
-    texts, found = trace.strings, Counter[Row]()
+    texts, result = trace.strings, Counter[Row]()
     for kind, table, times in (
         ("slice", trace.slices, trace.slices.start_ns),
         ("mark", trace.marks, trace.marks.time_ns),
@@ -126,12 +126,12 @@ def rows_of(trace: Trace) -> Counter[Row]:
             category = texts[int(table.category[row])]
             if category not in DEVICE_CATEGORIES or not start_ns <= time_ns < end_ns:
                 continue
-            told = table.args.of_row(row, texts)
-            kept = {key: value for key, value in told.items() if key not in OF_ONE_RUN}
+            outcome = table.args.of_row(row, texts)
+            remaining = {key: value for key, value in outcome.items() if key not in OF_ONE_RUN}
             lines = "" if kind == "mark" else innermost(trace, row)
-            arguments = json.dumps(kept, sort_keys=True)
-            found[kind, category, texts[int(table.name[row])], arguments, lines] += 1
-    return found
+            arguments = json.dumps(remaining, sort_keys=True)
+            result[kind, category, texts[int(table.name[row])], arguments, lines] += 1
+    return result
 
 
 def innermost(trace: Trace, row: int) -> str:
@@ -152,8 +152,8 @@ def paces(trace: Trace) -> dict[str, float]:
         if trace.tracks[track].thread_name == "counters":
             times.setdefault(texts[name], []).append(time_ns)
     return {
-        name: (len(each) - 1) / ((max(each) - min(each)) / 1e9 or 1.0)
-        for name, each in times.items()
+        name: (len(item) - 1) / ((max(item) - min(item)) / 1e9 or 1.0)
+        for name, item in times.items()
     }
 
 
@@ -183,13 +183,13 @@ def main() -> None:
     for name, (flags, options) in OPTIONS.items():
         with tempfile.TemporaryDirectory() as folder:
             ours, theirs = recorded(Path(folder), flags, options)
-        found = list(differences(ours, theirs))
-        differing += bool(found)
+        items = list(differences(ours, theirs))
+        differing += bool(items)
         kinds = Counter(row[1] for row in rows_of(ours).elements())
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        told = ", ".join(f"{name} {pace:.0f}/s" for name, pace in paces(ours).items())
-        print(f"{name}: {'MISSED' if found else 'holds'} ({counts}{'; ' if told else ''}{told})")
-        for line in found:
+        text = ", ".join(f"{name} {pace:.0f}/s" for name, pace in paces(ours).items())
+        print(f"{name}: {'MISSED' if items else 'holds'} ({counts}{'; ' if text else ''}{text})")
+        for line in items:
             print(f"    {line}")
     sys.exit(bool(differing))
 

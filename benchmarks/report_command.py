@@ -30,12 +30,12 @@ def rows(quick: bool = False) -> list[Row]:
         repeat(source, file, 1 if quick else MILLION)
         taken = [_measured(file)[0] for _ in range(2 if quick else RUNS)]
         what = f"stepscope report, {called} × {1 if quick else MILLION}: CPU time, best of all"
-        found = [limit_row(what, [min(taken)], CPU_BAR_S)]
+        values = [limit_row(what, [min(taken)], CPU_BAR_S)]
         if not quick:
             repeat(source, file, TWENTY_MILLION)
             what = f"the same × {TWENTY_MILLION}: peak memory"
-            found.append(limit_row(what, [_measured(file)[1]], MEMORY_BAR_BYTES, megabytes))
-    return found
+            values.append(limit_row(what, [_measured(file)[1]], MEMORY_BAR_BYTES, megabytes))
+    return values
 
 
 def _measured(file: Path) -> tuple[float, float]:

@@ -129,8 +129,8 @@ def many() -> dict[str, float]:
     ours = Sampled()
     with ours.on():
         in_threads(200, work)
-    found = _ran_in(ours, lambda name: name.rpartition(".")[2])
-    share = found["one"] / (found["one"] + found["two"])
+    result = _ran_in(ours, lambda name: name.rpartition(".")[2])
+    share = result["one"] / (result["one"] + result["two"])
     return {"share": ours.cpu_ns / ours.wall_ns, "error": abs(100 * share - 25)}
 
 
@@ -147,9 +147,9 @@ def shares() -> dict[str, float]:
             for _ in range(50):
                 for function in functions:
                     function()
-    found = _ran_in(ours, lambda name: name)
-    total = sum(found[f"f{i}"] for i in range(len(SHARES)))
-    errors = [abs(100 * found[f"f{i}"] / total - share) for i, share in enumerate(SHARES)]
+    result = _ran_in(ours, lambda name: name)
+    total = sum(result[f"f{i}"] for i in range(len(SHARES)))
+    errors = [abs(100 * result[f"f{i}"] / total - share) for i, share in enumerate(SHARES)]
     return {"error": max(errors)}
 
 
@@ -158,26 +158,26 @@ def _ran_in(ours: Sampled, name_of: Callable[[str], str]) -> Counter[str]:
     trace = ours.trace
     assert trace is not None
     samples = trace.samples
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for stack, state, duration_ns in zip(
         samples.stack.tolist(), samples.state.tolist(), samples.duration_ns.tolist(), strict=True
     ):
         if state in (ThreadState.PYTHON, ThreadState.NATIVE):
             frames = (trace.strings[i] for i in trace.stacks.frames(stack))
             names = {name_of(frame.rpartition("): ")[2]) for frame in frames}
-            found.update(dict.fromkeys(names, duration_ns))
-    return found
+            counts.update(dict.fromkeys(names, duration_ns))
+    return counts
 
 
 def main() -> None:
     """Do what is asked for, and print it."""
     what, *words = sys.argv[1:]
-    found: dict[str, Any]
+    result: dict[str, Any]
     if what == "threads":
-        found = threads(words[0], int(words[1]), int(words[2]))
+        result = threads(words[0], int(words[1]), int(words[2]))
     else:
-        found = {"many": many, "shares": shares}[what]()
-    print(json.dumps(found))
+        result = {"many": many, "shares": shares}[what]()
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -39,16 +39,16 @@ _AROUND = {
 def rows(quick: bool = False) -> list[Row]:
     """Measure one busy thread and 16, then 200, then how true the shares are."""
     processes, turns = (2, 3) if quick else (PROCESSES, TURNS)
-    found = []
+    collected = []
     for count in SLOWER:
-        found += _threads(count, processes, turns)
-        found += _peers(count, processes, turns)
+        collected += _threads(count, processes, turns)
+        collected += _peers(count, processes, turns)
     many = in_children(max(2, processes // 2), PROGRAM, "many")
-    found.append(_share("the sampler's own CPU, 200 threads", many, BUDGET))
-    found.append(_error("shares of two functions in 200 threads, off by", many))
+    collected.append(_share("the sampler's own CPU, 200 threads", many, BUDGET))
+    collected.append(_error("shares of two functions in 200 threads, off by", many))
     shares = in_children(2 if quick else 3, PROGRAM, "shares")
-    found.append(_error("shares of ten functions, 10 s, the worst is off by", shares))
-    return found
+    collected.append(_error("shares of ten functions, 10 s, the worst is off by", shares))
+    return collected
 
 
 def _threads(count: int, processes: int, turns: int) -> list[Row]:
@@ -61,29 +61,29 @@ def _threads(count: int, processes: int, turns: int) -> list[Row]:
 
 
 def _peers(count: int, processes: int, turns: int) -> list[Row]:
-    found = []
+    collected = []
     if importlib.util.find_spec("pyinstrument"):
         runs = in_children(processes, PROGRAM, "threads", "pyinstrument", str(count), str(turns))
         what = f"pyinstrument at 1 ms, {_threads_text(count)}"
-        found.append(share_row(what, _of(runs, "sampled"), _of(runs, "bare"), "bare", None))
+        collected.append(share_row(what, _of(runs, "sampled"), _of(runs, "bare"), "bare", None))
     else:
-        found.append(note_row("pyinstrument", "it is not installed"))
+        collected.append(note_row("pyinstrument", "it is not installed"))
     for name, command in _AROUND.items():
         what = f"{name} at 1 ms, {_threads_text(count)}"
         if shutil.which(command[0]) is None:
-            found.append(note_row(what, "it is not installed"))
+            collected.append(note_row(what, "it is not installed"))
             continue
         args = ("threads", "none", str(count), str(turns))
         around = [_around(command, *args) for _ in range(processes)]
         if None in around:
-            found.append(note_row(what, "it may not look into other processes here"))
+            collected.append(note_row(what, "it may not look into other processes here"))
             continue
         sampled = [run["bare"] for run in around if run]
         bare = [in_child(PROGRAM, *args)["bare"] for _ in range(processes)]
         own = sum(run["own_share"] for run in around if run) / processes
         row = share_row(f"{what}; its own CPU {own:.1%}", sampled, bare, "bare", None)
-        found.append(row)
-    return found
+        collected.append(row)
+    return collected
 
 
 def _around(command: Sequence[str], *args: str) -> dict[str, float] | None:
@@ -95,14 +95,16 @@ def _around(command: Sequence[str], *args: str) -> dict[str, float] | None:
         before = os.times()
         done = subprocess.run([*words, *program], check=False, capture_output=True, text=True)
         after = os.times()
-    line = next((each for each in done.stdout.splitlines() if each.startswith("{")), None)
+    line = next(
+        (splitline for splitline in done.stdout.splitlines() if splitline.startswith("{")), None
+    )
     if line is None:
         return None
-    found: dict[str, float] = json.loads(line)
+    parsed: dict[str, float] = json.loads(line)
     cpu_s = after.children_user + after.children_system
     cpu_s -= before.children_user + before.children_system
-    own_s = max(cpu_s - found["cpu_s"], 0)
-    return {**found, "own_share": own_s / (after.elapsed - before.elapsed)}
+    own_s = max(cpu_s - parsed["cpu_s"], 0)
+    return {**parsed, "own_share": own_s / (after.elapsed - before.elapsed)}
 
 
 def _of(runs: Sequence[dict[str, float]], name: str) -> list[float]:

@@ -106,7 +106,7 @@ def compare(folder: Path, rounds: int) -> None:
         texts = [subprocess.check_output(words, env=environment) for _ in range(5)]
         first[name] = [json.loads(text) for text in texts]
     core, wall = (
-        {name: [getattr(each, what) * 1e3 for each in starts[name]] for name in starts}
+        {name: [getattr(start, what) * 1e3 for start in starts[name]] for name in starts}
         for what in ("core_s", "wall_s")
     )
     for what, by_name in (("on a core", core), ("wall", wall)):
@@ -135,7 +135,7 @@ def whole(folder: Path, rounds: int) -> None:
     for options, bar in (((), "bar 0.25 s"), (saves, "with the trace saved and shown")):
         words = [sys.executable, "-m", "stepscope", "run", *options, "-c", "pass"]
         starts = [started(words, os.environ, folder) for _ in range(rounds)]
-        wall, core = ([getattr(each, what) for each in starts] for what in ("wall_s", "core_s"))
+        wall, core = ([getattr(item, what) for item in starts] for what in ("wall_s", "core_s"))
         shown = " ".join(["stepscope run", *options[:2], "-c pass"])
         print(f"{shown}: {figures(wall, 's')}, {figures(core, 's')} on a core, {bar}")
 

@@ -70,27 +70,27 @@ def said_of(folder: Path) -> list[dict[str, Any]]:
     """Return the stragglers that the findings of a run name."""
     command = [sys.executable, "-m", "stepscope", "summary", "--json", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    return [each for each in json.loads(done.stdout)["findings"] if each["id"] == "straggler"]
+    return [load for load in json.loads(done.stdout)["findings"] if load["id"] == "straggler"]
 
 
 def is_right(expected: dict[str, Any], said: list[dict[str, Any]]) -> bool:
     """Tell whether rank, cause and how often are named; nobody, where nobody is late."""
     if expected["rank"] is None:
         return not said
-    told = said[0]["evidence"] if said else {}
+    result = said[0]["evidence"] if said else {}
     return (
-        told.get("rank") == expected["rank"]
-        and told.get("reason") == REASONS[expected["cause"]]
-        and told.get("persistent") is not expected["passing"]
+        result.get("rank") == expected["rank"]
+        and result.get("reason") == REASONS[expected["cause"]]
+        and result.get("persistent") is not expected["passing"]
     )
 
 
 def judged(folder: Path, expected: dict[str, Any]) -> bool:
     """Print what is said of a run, and whether it is right."""
-    said = said_of(folder)
-    right = is_right(expected, said)
+    result = said_of(folder)
+    right = is_right(expected, result)
     planted = "nobody late" if expected["rank"] is None else f"rank {expected['rank']} late"
-    answer = said[0]["title"] if said else "nobody is late"
+    answer = result[0]["title"] if result else "nobody is late"
     print(f"{'right' if right else 'WRONG'}: {folder.stem}, {planted}: {answer}", flush=True)
     return right
 
@@ -104,8 +104,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], help="names of programs")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    told = args.folder / "expected.json"
-    expected: dict[str, Any] = json.loads(told.read_text()) if told.exists() else {}
+    result = args.folder / "expected.json"
+    expected: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {}
     failed = wrong = 0
     for ranks in args.ranks:
         for number, program in enumerate(programs()):
@@ -121,7 +121,7 @@ def main() -> int:
                 print(f"{program.name} with {ranks} ranks: {count} traces, {done.stderr[-2000:]}")
                 continue
             expected[saved.name] = expectation(program, late)
-            told.write_text(json.dumps(expected, indent=2) + "\n")
+            result.write_text(json.dumps(expected, indent=2) + "\n")
             wrong += not judged(saved, expected[saved.name])
     print(f"{wrong} wrong (at most {MOST_WRONG} may be), {failed} failed")
     return int(failed > 0 or wrong > MOST_WRONG)

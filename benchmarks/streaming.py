@@ -67,9 +67,9 @@ def main() -> None:
     """Print what a recorded operator and a range cost, with and without, and the ratios."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     for what in ("range", "operator"):
-        found: dict[str, list[list[float]]] = {"off": [], "on": []}
+        by_name: dict[str, list[list[float]]] = {"off": [], "on": []}
         for _ in range(rounds):
-            for way, costs in found.items():
+            for way, costs in by_name.items():
                 done = subprocess.run(
                     [sys.executable, "-c", LOOP, way, what],
                     stdout=subprocess.PIPE,
@@ -79,7 +79,7 @@ def main() -> None:
                 costs.append(json.loads(done.stdout))
         for place, called in enumerate(("lower quartile", "mean")):
             off, on = (
-                statistics.median(each[place] for each in found[way]) for way in ("off", "on")
+                statistics.median(item[place] for item in by_name[way]) for way in ("off", "on")
             )
             print(f"{what}, {called}: {off:.1f} ns, streamed {on:.1f} ns: {on / off:.3f} x")
 

@@ -15,12 +15,12 @@ SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*
 def imported(path: Path) -> list[tuple[str, str]]:
     """Return the modules of the package that a script imports from, and the names."""
     return [
-        (node.module, each.name)
+        (node.module, name.name)
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom)
         and node.module
         and node.module.partition(".")[0] == "stepscope"
-        for each in node.names
+        for name in node.names
     ]
 
 

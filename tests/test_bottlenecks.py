@@ -96,10 +96,10 @@ def test_a_program_imports_what_it_says(program: Program) -> None:
     }
     if "torch.utils.tensorboard" in program.text:
         imported.add("tensorboard")
-    said = set(program.needs)
-    assert said <= imported
+    names_seen = set(program.needs)
+    assert names_seen <= imported
     # NumPy comes with each of the others.
-    assert (imported & PACKAGES) - said <= ({"numpy"} if said else set())
+    assert (imported & PACKAGES) - names_seen <= ({"numpy"} if names_seen else set())
     assert "stepscope" not in imported
 
 
@@ -145,7 +145,7 @@ def findings_of(program: Program, folder: Path) -> Sequence[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ANSWERED)
 def test_the_first_finding_is_the_planted_problem(name: str, tmp_path: Path) -> None:
-    (program,) = [each for each in PROGRAMS if each.name == name]
+    (program,) = [item for item in PROGRAMS if item.name == name]
     first = findings_of(program, tmp_path)[0]
     assert first["id"] in program.problems
     named = {(Path(place["file"]).name, place["line"]) for place in (*first["places"], first)}

@@ -61,8 +61,8 @@ def test_a_source_has_options_of_its_own(installed: Path) -> None:
     words = ("-m", "stepscope", "run", *words, "-o", "a.stepscope", "program.py")
     assert "calls of print as said" in python_with(installed, *words).stderr
     rows = [line.split() for line in stepscope(installed, "summary", "a.stepscope").splitlines()]
-    (said,) = (row for row in rows if row[:1] == ["said"])
-    assert said[-1] == "2"
+    (result,) = (row for row in rows if row[:1] == ["said"])
+    assert result[-1] == "2"
 
 
 def test_help_tells_of_its_flags(installed: Path) -> None:

@@ -52,8 +52,8 @@ def told_to_type_checkers(source: Path) -> dict[str, str]:
 
 
 SOURCES = sorted(ROOT.rglob("*.py"))
-LOADED = [ast.literal_eval(call.args[0]) for each in SOURCES for call in calls_of("loader", each)]
-NAMED = [f"{home}:{name}" for each in SOURCES for name, home in homes_in(each).items()]
+LOADED = [ast.literal_eval(call.args[0]) for item in SOURCES for call in calls_of("loader", item)]
+NAMED = [f"{home}:{name}" for item in SOURCES for name, home in homes_in(item).items()]
 
 
 @pytest.mark.parametrize("place", [*LOADED, *NAMED])
@@ -66,10 +66,10 @@ def test_what_is_named_is_there(place: str) -> None:
 def test_public_names_are_seen_and_are_what_type_checkers_think(name: str) -> None:
     package = import_module(f"stepscope{name}")
     source = Path(inspect.getfile(package))
-    told = told_to_type_checkers(source)
+    result = told_to_type_checkers(source)
     homes = homes_in(source)
-    assert {public: told.get(public) for public in homes} | EXTRA == homes | EXTRA
-    assert {*package.__all__} - {*told} <= {"record_function"}, "that is there from the start"
+    assert {public: result.get(public) for public in homes} | EXTRA == homes | EXTRA
+    assert {*package.__all__} - {*result} <= {"record_function"}, "that is there from the start"
     assert {*package.__all__} <= {*dir(package)}
     assert all(getattr(package, public) is not None for public in package.__all__)
 

@@ -37,17 +37,17 @@ def public_names(module: Any) -> list[str]:
 
 def page() -> str:
     """Return the whole page; what is in two modules is described in the first."""
-    parts, known = [_INTRODUCTION], {}
+    parts, expected = [_INTRODUCTION], {}
     for name in MODULES:
         module = import_module(name)
         parts.append(f"## {name}\n\n{_told(module)}\n")
         for public in public_names(module):
             value = getattr(module, public)
-            described = known.get(id(value))
+            described = expected.get(id(value))
             if described is not None:
                 parts.append(f"### `{name}.{public}`\n\nThe same as `{described}`.\n")
                 continue
-            known[id(value)] = f"{name}.{public}"
+            expected[id(value)] = f"{name}.{public}"
             parts.append(_entry(f"{name}.{public}", value))
     return "\n".join(parts)
 
@@ -81,18 +81,18 @@ def _members(kind: type) -> list[str]:
 
 def _signature(value: Any) -> str:
     try:
-        known = inspect.signature(value)
+        expected = inspect.signature(value)
     except (TypeError, ValueError):
         return "(...)"
     parameters = [
-        each.replace(annotation=_Bare(each.annotation))
-        if isinstance(each.annotation, str)
-        else each
-        for each in known.parameters.values()
+        item.replace(annotation=_Bare(item.annotation))
+        if isinstance(item.annotation, str)
+        else item
+        for item in expected.parameters.values()
     ]
-    result = known.return_annotation
+    result = expected.return_annotation
     bare = _Bare(result) if isinstance(result, str) else result
-    text = str(known.replace(parameters=parameters, return_annotation=bare))
+    text = str(expected.replace(parameters=parameters, return_annotation=bare))
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return re.sub(r"\((self|cls)(, )?", "(", text, count=1)
 

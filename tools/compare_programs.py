@@ -41,13 +41,13 @@ def main() -> int:
 def _is_equal(name: str, sets: list[str]) -> bool:
     bare = _run([sys.executable, str(_PROGRAMS), name])
     equal = True
-    for each in sets:
+    for one_set in sets:
         with tempfile.TemporaryDirectory(prefix="compared-") as folder:
-            options = [*_OPTIONS[each], "--no-summary", "-o", f"{folder}/run.stepscope"]
+            options = [*_OPTIONS[one_set], "--no-summary", "-o", f"{folder}/run.stepscope"]
             run = [sys.executable, "-m", "stepscope", "run", *options]
             recorded = _run([*run, str(_PROGRAMS), name])
         is_same = recorded == bare
-        print(f"{'same   ' if is_same else 'DIFFERS'} {name} ({each}): exit code {recorded[0]}")
+        print(f"{'same   ' if is_same else 'DIFFERS'} {name} ({one_set}): exit code {recorded[0]}")
         if not is_same:
             lines = unified_diff(
                 [f"exit code {bare[0]}", *bare[1]], [f"exit code {recorded[0]}", *recorded[1]],

@@ -105,8 +105,8 @@ def _verbs(work: Path, every: int) -> int:
                     failures.append(f"{words}: {name} at {at}: the old file is another")
                 if not output.exists():
                     _called(words)
-    told = ", ".join(f"{number:,} {what}" for what, number in counts.items())
-    print(f"export and report: {told}; {len(failures)} wrong")
+    text = ", ".join(f"{number:,} {what}" for what, number in counts.items())
+    print(f"export and report: {text}; {len(failures)} wrong")
     for failure in failures[:20]:
         print(f"  {failure}")
     return 1 if failures else 0
@@ -131,18 +131,18 @@ def _judged(words: list[str], what: str, code: object, printed: str, work: Path)
         wrong.append(f"{words[0]} {Path(words[-1]).name}: {what}: {code}")
     if code == 2 and len(printed.strip().splitlines()) != 1:
         wrong.append(f"{words[0]} {Path(words[-1]).name}: {what}: it says {printed!r}")
-    for left in work.iterdir():
+    for path in work.iterdir():
         # What could not be removed is still there: that is what was made to fail.
-        if left.name.startswith(".") and code != 0:
-            wrong.append(f"{words[0]} {Path(words[-1]).name}: {what}: it leaves {left.name}")
-        if left.name.startswith("."):
-            _remove(left)
+        if path.name.startswith(".") and code != 0:
+            wrong.append(f"{words[0]} {Path(words[-1]).name}: {what}: it leaves {path.name}")
+        if path.name.startswith("."):
+            _remove(path)
     return wrong
 
 
 def _content(path: Path) -> object:
     if path.is_dir():
-        return {each.name: each.read_bytes() for each in sorted(path.iterdir())}
+        return {item.name: item.read_bytes() for item in sorted(path.iterdir())}
     return path.read_bytes() if path.exists() else None
 
 
@@ -195,9 +195,9 @@ def _judged_run(what: str, done: subprocess.CompletedProcess[str], work: Path) -
         wrong.append(f"{what}: the program's output is {done.stdout[:80]!r}")
     if "Traceback" in done.stderr:
         wrong.append(f"{what}: {done.stderr[-300:]!r}")
-    said = done.stdout + done.stderr
-    if not (work / "t.stepscope").exists() and "saved" not in said and "could not" not in said:
-        wrong.append(f"{what}: nothing is saved, and nothing said: {said[-200:]!r}")
+    result = done.stdout + done.stderr
+    if not (work / "t.stepscope").exists() and "saved" not in result and "could not" not in result:
+        wrong.append(f"{what}: nothing is saved, and nothing said: {result[-200:]!r}")
     return wrong
 
 

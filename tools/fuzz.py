@@ -50,11 +50,11 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place:
             from fuzzing import streams
 
-            found = [
+            values = [
                 *streams.save_streams(Path(place)),
                 *streams.save_streams(Path(place), "torch"),
             ]
-            sys.argv += [word for path in found for word in ("--trace", str(path))]
+            sys.argv += [word for path in values for word in ("--trace", str(path))]
             return _all_cases(args)
     return _all_cases(args)
 
@@ -67,8 +67,8 @@ def _all_cases(args: argparse.Namespace) -> int:
     while at < args.first + args.cases and time.monotonic() - started < args.seconds:
         end = min(at + _A_WORKER, args.first + args.cases)
         at = _one_worker(range(at, end), started + args.seconds, failed, counts)
-    told = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
-    print(f"{at - args.first:,} cases of seed {args.seed}: {told}; {len(failed)} failed")
+    text = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
+    print(f"{at - args.first:,} cases of seed {args.seed}: {text}; {len(failed)} failed")
     return 1 if failed else 0
 
 
@@ -129,18 +129,18 @@ def _listened(
     assert process.stdout is not None
     at, what = span.start, "before the first case"
     for line in process.stdout:
-        told = json.loads(line)
-        if told["said"] == "start":
-            at, what = told["case"], told["what"]
+        parsed = json.loads(line)
+        if parsed["said"] == "start":
+            at, what = parsed["case"], parsed["what"]
             if time.monotonic() > deadline:
                 process.kill()
                 process.wait()
                 return at, None
             continue
-        counts[told["said"]] += 1
-        if told["said"] == "failed":
-            failed.append(told["what"])
-            print(f"case {told['case']}: {told['what']}", flush=True)
+        counts[parsed["said"]] += 1
+        if parsed["said"] == "failed":
+            failed.append(parsed["what"])
+            print(f"case {parsed['case']}: {parsed['what']}", flush=True)
     return (span.stop, what) if process.wait() == 0 else (at, what)
 
 

@@ -233,28 +233,28 @@ def synchronize(torch: Any, device: str) -> None:
 def two_streams(torch: Any) -> Any:
     """Copy beside the products, fill memory, and replay a graph."""
     host = torch.randn(4096, 4096).pin_memory()
-    left, right = (torch.randn(4096, 4096, device="cuda") for _ in range(2))
+    rest, right = (torch.randn(4096, 4096, device="cuda") for _ in range(2))
     other, side = torch.cuda.Stream(), torch.cuda.Stream()
     graph = torch.cuda.CUDAGraph()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):
-            torch.relu(left @ right).sum()
+            torch.relu(rest @ right).sum()
     torch.cuda.current_stream().wait_stream(side)
     with torch.cuda.graph(graph):
-        torch.relu(left @ right).sum()
+        torch.relu(rest @ right).sum()
 
     def step() -> None:
         with torch.cuda.stream(other):
             batch = host.to("cuda", non_blocking=True)
-        product = left @ right
+        product = rest @ right
         with torch.cuda.stream(side):
             torch.tanh(right).mul_(2)
         torch.cuda.current_stream().wait_stream(other)
         (product + batch).sum()
         torch.zeros(1 << 20, device="cuda")
         graph.replay()
-        left[0].cpu()
+        rest[0].cpu()
 
     step()
     torch.cuda.synchronize()

@@ -68,7 +68,7 @@ def _train_with_hooks() -> object:
     model, seen = _model(), []
     model[0].register_forward_hook(lambda module, _, out: seen.append((type(module), out.shape)))
     model[2].register_full_backward_hook(lambda module, *_: seen.append(type(module)))
-    return _trained(model), seen, [len(each._forward_hooks) for each in model.modules()]
+    return _trained(model), seen, [len(module._forward_hooks) for module in model.modules()]
 
 
 @program()
@@ -187,7 +187,7 @@ def _transform_functions() -> object:
         return torch.func.functional_call(model, weights, (x,)).sum()
 
     gradients = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, torch.ones(3, 8))
-    return {name: each.shape for name, each in gradients.items()}
+    return {name: item.shape for name, item in gradients.items()}
 
 
 @program()
@@ -212,7 +212,7 @@ def _copy_and_pickle() -> object:
     model = _model()
     _trained(model)
     copied, pickled = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
-    return [sorted(vars(each)) for each in (model, copied, pickled)], _trained(copied)
+    return [sorted(vars(item)) for item in (model, copied, pickled)], _trained(copied)
 
 
 @program()
@@ -245,7 +245,7 @@ def _profile_by_itself() -> object:
     model = _model()
     with profile(record_shapes=True) as prof, record_function("training"):
         _trained(model)
-    return sorted((each.key, each.count) for each in prof.key_averages())
+    return sorted((key_average.key, key_average.count) for key_average in prof.key_averages())
 
 
 @program()
@@ -362,27 +362,27 @@ def _paddle_profile_by_itself() -> object:
 
 def facts() -> list[str]:
     """Return what was compiled, and what the frameworks' classes look like now."""
-    found = []
+    collected = []
     if "torch" in sys.modules:
         import torch
 
-        found.append(f"attributes of Module: {_digest(torch.nn.Module)}")
+        collected.append(f"attributes of Module: {_digest(torch.nn.Module)}")
         call: Any = torch.nn.Module.__call__
-        found.append(f"its call: {call.__module__}.{call.__qualname__}")
-        found.append(f"profiler enabled: {torch.autograd._profiler_enabled()}")
+        collected.append(f"its call: {call.__module__}.{call.__qualname__}")
+        collected.append(f"profiler enabled: {torch.autograd._profiler_enabled()}")
     if "torch._dynamo" in sys.modules:
         from torch._dynamo.utils import counters
 
         for group in ("stats", "graph_break", "recompiles", "unimplemented"):
-            found.append(f"{group}: {sorted(counters[group].items())}")
+            collected.append(f"{group}: {sorted(counters[group].items())}")
     if "paddle" in sys.modules:
         import paddle
 
-        found.append(f"attributes of Layer: {_digest(paddle.nn.Layer)}")
-        found.append(f"its call: {paddle.nn.Layer.__call__.__qualname__}")
+        collected.append(f"attributes of Layer: {_digest(paddle.nn.Layer)}")
+        collected.append(f"its call: {paddle.nn.Layer.__call__.__qualname__}")
         with_sot = sys.modules.get("paddle.jit.sot.utils.info_collector")
-        found.append(f"SOT: {_sot_facts(with_sot)}")
-    return found
+        collected.append(f"SOT: {_sot_facts(with_sot)}")
+    return collected
 
 
 def _sot_facts(module: Any) -> object:

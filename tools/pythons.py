@@ -17,14 +17,16 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 def pythons_at_hand() -> dict[str, Path]:
     """Return the interpreters by version, and say which there are none of."""
-    found = {}
+    by_name = {}
     for version in VERSIONS:
-        path = next((each for each in _candidates(version) if _works(each, version)), None)
+        path = next(
+            (candidate for candidate in _candidates(version) if _works(candidate, version)), None
+        )
         if path is None:
             print(f"--- Python {version}: NOT at hand, nothing is built or run for it")
         else:
-            found[version] = path
-    return found
+            by_name[version] = path
+    return by_name
 
 
 def _candidates(version: str) -> Iterator[Path]:

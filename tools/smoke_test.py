@@ -17,7 +17,7 @@ from typing import Any
 
 def main() -> None:
     """Record, show, save and read."""
-    compilers = [each for each in ("cc", "c++", "gcc", "g++", "clang++") if shutil.which(each)]
+    compilers = [item for item in ("cc", "c++", "gcc", "g++", "clang++") if shutil.which(item)]
     assert not compilers or "--with-compiler" in sys.argv, f"{compilers} can be found"
     if "--torch" in sys.argv:
         check_torch()  # first: it tells how long the first operator takes, imports and all
@@ -65,8 +65,8 @@ def check_torch() -> None:
         took_s, cpu_s = time.perf_counter() - before_s, time.process_time() - cpu_before_s
         model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU())
         model(torch.ones(2, 8)).sum().backward()
-    said = prof.trace.info.sources["torch"]
-    assert "through the bridge" in said, said
+    result = prof.trace.info.sources["torch"]
+    assert "through the bridge" in result, result
     assert not list(Path.home().rglob("*.so")), "something was compiled"
     (product,) = [event for event in prof.events() if event.name == "aten::addmm"]
     assert product.input_shapes == [[4], [2, 8], [8, 4], [], []], product.input_shapes

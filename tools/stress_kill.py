@@ -105,8 +105,8 @@ def main() -> int:
             lost = killed_once(Path(scratch), number, chance, args.memory, extras)
             failures += lost is None
             missing += lost or 0
-            told = "DOES NOT OPEN" if lost is None else f"{lost} missing"
-            print(f"kill {number + 1} of {args.kills}: {told}", flush=True)
+            text = "DOES NOT OPEN" if lost is None else f"{lost} missing"
+            print(f"kill {number + 1} of {args.kills}: {text}", flush=True)
     print(f"{args.kills} kills, {failures} traces that do not open, {missing} ranges missing")
     return int(bool(failures or missing))
 
@@ -139,18 +139,18 @@ def killed_once(
     (process,) = struct.unpack_from("=q", board, 16 * slots)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)
-    told = program.communicate()[1]
+    errors = program.communicate()[1]
     if memory != "off":
         wanted[:SLOTS] = ended(board, SLOTS)
-    if is_answered and b"saved" not in told:
-        print(f"there is no answer: {told.decode()}", file=sys.stderr)
+    if is_answered and b"saved" not in errors:
+        print(f"there is no answer: {errors.decode()}", file=sys.stderr)
         return None
-    found = ranges_in(output)
-    if found is None:
-        print(told.decode(), file=sys.stderr)
+    result = ranges_in(output)
+    if result is None:
+        print(errors.decode(), file=sys.stderr)
         return None
     names = [*(f"slot {slot}" for slot in range(SLOTS)), KERNELS]
-    return sum(max(count - found[name], 0) for count, name in zip(wanted, names, strict=False))
+    return sum(max(count - result[name], 0) for count, name in zip(wanted, names, strict=False))
 
 
 def await_all(board: mmap.mmap, slots: int, program: subprocess.Popen[bytes]) -> None:
@@ -178,9 +178,9 @@ def ranges_in(output: Path) -> Counter[str] | None:
         return None
     slices = trace.slices
     names = slices.name[slices.flags & SliceFlags.UNFINISHED == 0]
-    found = Counter(trace.strings[int(name)] for name in names)
-    found[KERNELS] = int((slices.kind == SliceKind.KERNEL).sum())
-    return found
+    counts = Counter(trace.strings[int(name)] for name in names)
+    counts[KERNELS] = int((slices.kind == SliceKind.KERNEL).sum())
+    return counts
 
 
 if __name__ == "__main__":

@@ -74,22 +74,22 @@ def emit_all(seconds: float, held: list[int]) -> int:
 
 def recorded_here(seconds: float) -> tuple[Trace, int, list[int]]:
     """Keep a ring in this process."""
-    held: list[int] = []
+    blocks: list[int] = []
     with stepscope.profile(keep=stepscope.Last(seconds=KEEP_S)) as profiler:
-        emitted = emit_all(seconds, held)
-    return profiler.trace, emitted, held
+        emitted = emit_all(seconds, blocks)
+    return profiler.trace, emitted, blocks
 
 
 def recorded_from_outside(seconds: float) -> tuple[Trace, int, list[int]]:
     """Keep the ring of a program under `stepscope run`, which notes the same of itself."""
     with tempfile.TemporaryDirectory() as name:
-        told, path = Path(name, "told.json"), Path(name, "run.stepscope")
+        result, path = Path(name, "told.json"), Path(name, "run.stepscope")
         options = ["--last", f"{KEEP_S}s", "-q", "--no-report", "--sample", "off", "-o", str(path)]
-        program = [__file__, "--seconds", str(seconds), "--emit", str(told)]
+        program = [__file__, "--seconds", str(seconds), "--emit", str(result)]
         words = [sys.executable, "-m", "stepscope", "run", *options, *program]
         subprocess.run(words, check=True)
-        emitted, held = json.loads(told.read_text(encoding="utf-8"))
-        return stepscope.read_trace(path), emitted, held
+        emitted, blocks = json.loads(result.read_text(encoding="utf-8"))
+        return stepscope.read_trace(path), emitted, blocks
 
 
 def main() -> int:
@@ -99,8 +99,8 @@ def main() -> int:
     parser.add_argument("--emit", type=Path, help=argparse.SUPPRESS)  # what is recorded
     args = parser.parse_args()
     if args.emit is not None:
-        held: list[int] = []
-        args.emit.write_text(json.dumps([emit_all(args.seconds, held), held]), encoding="utf-8")
+        blocks: list[int] = []
+        args.emit.write_text(json.dumps([emit_all(args.seconds, blocks), blocks]), encoding="utf-8")
         return 0
     ways = {"profile(keep=)": recorded_here, "stepscope run --last": recorded_from_outside}
     holds = True
@@ -112,11 +112,11 @@ def main() -> int:
 
 
 def _compared(trace: Trace, emitted: int, held: list[int], seconds: float) -> bool:
-    kept = sum(name == NAME for name in trace.names())
-    counted = kept + trace.losses.events
+    remaining = sum(name == NAME for name in trace.names())
+    counted = remaining + trace.losses.events
     later = held[max(len(held) // 10, KEEP_S + 1) :]
     growth, rate = max(later) / min(later), emitted / seconds
-    print(f"{emitted:,} ranges, {rate:,.0f} a second; kept {kept:,}, let go of the others")
+    print(f"{emitted:,} ranges, {rate:,.0f} a second; kept {remaining:,}, let go of the others")
     print(f"recorded + lost: {counted:,}, {counted - emitted:+,}")
     print(f"resident: {min(later) / 1e6:.1f} to {max(later) / 1e6:.1f} MB, {growth:.3f} x")
     all_counted = 0 <= counted - emitted <= MAX_OTHERS

@@ -24,15 +24,15 @@ def main() -> int:
             subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
             for _ in range(runs)
         ]
-        told = [process.communicate()[1] for process in processes]
-        said = {text.partition("saved ")[2].partition(" ")[0] for text in told}
+        values = [process.communicate()[1] for process in processes]
+        by_name = {text.partition("saved ")[2].partition(" ")[0] for text in values}
         traces = sorted(folder.glob("*.stepscope"))
         for trace in traces:
             read_trace(trace)
         codes = {process.returncode for process in processes}
-        left = [path.name for path in folder.iterdir() if path not in {*traces}]
-    print(f"{len(traces)} traces of {runs} runs; exit codes {codes}; besides them {left}")
-    is_right = {path.name for path in traces} == said and codes == {3} and left == ["program.py"]
+        rest = [path.name for path in folder.iterdir() if path not in {*traces}]
+    print(f"{len(traces)} traces of {runs} runs; exit codes {codes}; besides them {rest}")
+    is_right = {path.name for path in traces} == by_name and codes == {3} and rest == ["program.py"]
     return int(not (is_right and len(traces) == runs))
 
 

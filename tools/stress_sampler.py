@@ -56,12 +56,12 @@ def stress(name: str, wanted: int) -> None:
         count += 1
     faulthandler.cancel_dump_traceback_later()
     sampler.stop()
-    found = sampler.collect(native_text)
-    counts = found["counts"]
+    result = sampler.collect(native_text)
+    counts = result["counts"]
     print(
         f"{name}: {counts['looks']:,} samples in {time.monotonic() - started:.0f} s "
-        f"({count:,} steps), {counts['torn']:,} not readable, {len(found['threads']):,} threads, "
-        f"{len(found['stacks']['parent']):,} stacks",
+        f"({count:,} steps), {counts['torn']:,} not readable, {len(result['threads']):,} threads, "
+        f"{len(result['stacks']['parent']):,} stacks",
         flush=True,
     )
 

@@ -214,31 +214,31 @@ def _allowed_ends(shot: Shot, code: int, notes: dict[str, list[float]], sent: fl
 
 def _judged_answer(folder: Path, code: int) -> str:
     answers = folder / "answers"
-    said = answers.read_text().split() if answers.exists() else []
-    if not said and not (folder / "notes").exists():
+    text = answers.read_text().split() if answers.exists() else []
+    if not text and not (folder / "notes").exists():
         return ""  # the supervisor was ended while Python started
     expected = f"signal:{-code}" if code < 0 else f"exit:{code}"
-    return "" if said == [expected] else f"the answers are {said}"
+    return "" if text == [expected] else f"the answers are {text}"
 
 
 def _judged_trace(folder: Path, text: str) -> str:
     from stepscope import read_trace
 
-    said = _SAVED.findall(text)
-    for path in said:
+    matches = _SAVED.findall(text)
+    for path in matches:
         read_trace(folder / path)
     is_begun = "begun" in _notes(folder)
-    if is_begun and not said:  # the signal has ended the answer: the next reader gives it
-        said = [path.name for path in folder.glob("*.stepscope")]
-        if len(said) != 1 or not len(read_trace(folder / said[0])):
+    if is_begun and not matches:  # the signal has ended the answer: the next reader gives it
+        matches = [path.name for path in folder.glob("*.stepscope")]
+        if len(matches) != 1 or not len(read_trace(folder / matches[0])):
             return "the trace is neither saved nor left to be read"
     if is_begun and "stepscope/" in text.replace(str(folder), "").partition("Traceback")[2]:
         return "our frames are in its traceback"
-    known = {"program.py", "notes", "errors", "tmp", "__pycache__", *said}
-    left = [path.name for path in folder.iterdir() if path.name not in known]
-    left += [path.name for path in (folder / "tmp").iterdir()]
-    left = [name for name in left if not name.startswith("theirs-")]
-    return f"left behind: {left}" if left else ""
+    expected = {"program.py", "notes", "errors", "tmp", "__pycache__", *matches}
+    rest = [path.name for path in folder.iterdir() if path.name not in expected]
+    rest += [path.name for path in (folder / "tmp").iterdir()]
+    rest = [name for name in rest if not name.startswith("theirs-")]
+    return f"left behind: {rest}" if rest else ""
 
 
 def main() -> int:

@@ -47,28 +47,28 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
-        told, trace = folder / "told.json", folder / "run.stepscope"
+        result, trace = folder / "told.json", folder / "run.stepscope"
         options = ["--last", "60s", "--on-slow-step", "2x", "--no-report", "-q", "-o", str(trace)]
-        numbers = [str(each) for each in (STEPS, SLOW, TIMES)]
+        numbers = [str(item) for item in (STEPS, SLOW, TIMES)]
         words = [sys.executable, "-m", "stepscope", "run", *options, str(folder / "program.py")]
-        done = subprocess.run([*words, *numbers, str(told)], cwd=folder, check=False)
-        known = json.loads(told.read_text(encoding="utf-8"))
+        done = subprocess.run([*words, *numbers, str(result)], cwd=folder, check=False)
+        expected = json.loads(result.read_text(encoding="utf-8"))
         captures = [path for path in folder.glob("*.stepscope") if path != trace]
         whole, called = set[int](), set[int]()
         for path in captures:
             read = read_trace(str(path))
             told_of = read.info.user.get("capture", {}).get("slow_steps", [])
-            called |= {int(each["step"]) for each in told_of}
+            called |= {int(item["step"]) for item in told_of}
             texts = map(read.name_of, range(len(read)))
             whole |= {int(text[len(MARK) :]) for text in texts if text.startswith(MARK)}
-    planted, usual = set(known["planted"]), sorted(known["took"])[STEPS // 2]
+    planted, usual = set(expected["planted"]), sorted(expected["took"])[STEPS // 2]
     caught = planted & whole & called
-    really = {i for i, each in enumerate(known["took"]) if each > 2 * usual}
+    really = {i for i, item in enumerate(expected["took"]) if item > 2 * usual}
     others = called - planted - really
     print(f"exit code {done.returncode}, {len(captures)} captures")
     print(f"{len(caught)} of {len(planted)} slow steps are whole in a capture that names them")
     for step in sorted(planted - caught):
-        ratio = known["took"][step] / usual
+        ratio = expected["took"][step] / usual
         print(f"  step {step} took {ratio:.1f} x the median: {_missing(step, whole, called)}")
     print(f"besides, {len(called - planted)} steps were called slow, {len(others)} that were not")
     holds = caught == planted and len(others) <= MOST_OTHERS * STEPS and done.returncode == 0

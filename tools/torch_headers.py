@@ -59,7 +59,7 @@ def main() -> int:
     wanted = [*_of_torch(args.minors or _minors_for(args.release))]
     if args.minors or args.release == ALL:
         wanted += _of_cuda()
-    wanted = [each for each in wanted if not (args.to / each.folder).exists()]
+    wanted = [item for item in wanted if not (args.to / item.folder).exists()]
     return fetch(wanted, args.to) if wanted else 0
 
 
@@ -93,15 +93,15 @@ def fetch(wanted: Sequence[Wanted], to: Path) -> int:
 def _fetch_share(wanted: Sequence[Wanted], to: Path) -> int:
     missing = 0
     with _Index() as index:
-        for each in wanted:
+        for item in wanted:
             try:
-                count, megabytes = _fetch_one(index, each, to)
+                count, megabytes = _fetch_one(index, item, to)
             except Exception as error:  # of the network, of pip's internals, of a proxy
                 missing += 1
-                said = f"no headers: {error or type(error).__name__}"
+                text = f"no headers: {error or type(error).__name__}"
             else:
-                said = f"{count} headers, {megabytes:.1f} MB fetched"
-            print(f"{each.package} {each.version}: {said}", flush=True)
+                text = f"{count} headers, {megabytes:.1f} MB fetched"
+            print(f"{item.package} {item.version}: {text}", flush=True)
     return missing
 
 
@@ -131,8 +131,8 @@ def _place_of(entry: zipfile.ZipInfo, wanted: Wanted) -> str | None:
     if entry.is_dir():
         return None
     for prefix, folder in wanted.prefixes.items():
-        before, found, rest = entry.filename.partition(prefix.removeprefix("*"))
-        if found and (prefix.startswith("*") or not before):
+        before, result, rest = entry.filename.partition(prefix.removeprefix("*"))
+        if result and (prefix.startswith("*") or not before):
             return f"{folder}/{rest}"
     return None
 

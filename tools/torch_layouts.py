@@ -87,7 +87,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the table instead")
     parser.add_argument("--headers", type=Path, default=HEADERS)
     args = parser.parse_args()
-    known = json.loads(TABLE.read_text()) if TABLE.exists() and not args.write else {}
+    expected = json.loads(TABLE.read_text()) if TABLE.exists() and not args.write else {}
     wrong = 0
     for family in FAMILIES:
         for minor in reversed(family.minors):
@@ -97,14 +97,14 @@ def main() -> int:
             layouts = layouts_of(args.headers / minor, args.headers)
             for part, layout in layouts.items():
                 wrong += _compare(
-                    known,
+                    expected,
                     part,
                     family.name if part == "operators" else minor,
                     layout,
                     f"torch {minor}",
                 )
     if args.write:
-        TABLE.write_text(_spelled(known))
+        TABLE.write_text(_spelled(expected))
     return min(wrong, 1)
 
 
@@ -117,12 +117,12 @@ def _spelled(table: dict[str, Any]) -> str:
 def _compare(known: dict[str, Any], part: str, name: str, layout: Layout, who: str) -> int:
     """Print what differs from the table; a part that is not in it is put there."""
     stated = known.setdefault(part, {}).setdefault(name, layout)
-    found = list(differences(stated, layout))
-    for difference in found:
+    items = list(differences(stated, layout))
+    for difference in items:
         print(f"{who}: {part}: {difference}")
-    if not found:
+    if not items:
         print(f"{who}: {part}: as the bridge for {name} has it")
-    return len(found)
+    return len(items)
 
 
 def differences(one: Layout, other: Layout) -> Iterator[str]:
@@ -133,9 +133,9 @@ def differences(one: Layout, other: Layout) -> Iterator[str]:
         if name == "c10::ScalarType":  # an older one may have fewer
             members = {*b} - _LAST_TYPES
         for member in sorted(members):
-            stated, found = a.get(member), b.get(member)
-            if stated != found:
-                yield f"{name} {member}: {stated} in the table, {found} in the headers"
+            stated, result = a.get(member), b.get(member)
+            if stated != result:
+                yield f"{name} {member}: {stated} in the table, {result} in the headers"
 
 
 def layouts_of(torch_headers: Path, cuda_headers: Path | None) -> dict[str, Layout]:
@@ -154,10 +154,10 @@ def layouts_of(torch_headers: Path, cuda_headers: Path | None) -> dict[str, Layo
             *(word for include in includes for word in ("-isystem", str(include))),
         ]
         subprocess.run(command, check=True)
-        found = dict(_classes(made))
-    parts = {"operators": {name: found[name] for name in OPERATORS}}
+        by_name = dict(_classes(made))
+    parts = {"operators": {name: by_name[name] for name in OPERATORS}}
     if with_cuda:
-        parts["cuda_memory"] = {name: found[name] for name in CUDA if name in found}
+        parts["cuda_memory"] = {name: by_name[name] for name in CUDA if name in by_name}
     return parts
 
 

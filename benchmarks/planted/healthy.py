@@ -65,11 +65,11 @@ def graph_decoding() -> list[Rank]:
 def preallocated_memory() -> list[Rank]:
     """Serve with a cache that takes all memory in advance."""
     rank = Rank()
-    held = int(rank.gpu.memory * 0.94)
+    blocks = int(rank.gpu.memory * 0.94)
     for number in range(40):
         layer(rank)
-        rank.memory(0x7F0000000000 + number, 20 * MB, held - 100 * MB, held)
-        rank.memory(0x7F0000000000 + number, -20 * MB, held - 120 * MB, held)
+        rank.memory(0x7F0000000000 + number, 20 * MB, blocks - 100 * MB, blocks)
+        rank.memory(0x7F0000000000 + number, -20 * MB, blocks - 120 * MB, blocks)
     rank.wait()
     return [rank]
 

@@ -70,7 +70,7 @@ class _UnknownNameError(AttributeError):
         super().__init__(package, name)
         self.name = name
         self._package = package
-        self._known = names_there
+        self._names_there = names_there
 
     def __str__(self) -> str:
         problem = f"module {self._package!r} has no attribute {self.name!r}"
@@ -78,8 +78,8 @@ class _UnknownNameError(AttributeError):
             return problem
         from difflib import get_close_matches
 
-        meant = get_close_matches(self.name, sorted(self._known), 1)
+        meant = get_close_matches(self.name, sorted(self._names_there), 1)
         if meant:
             return f"{problem}; did you mean {meant[0]!r}?"
-        few = len(self._known) < 5
-        return f"{problem}; it has {', '.join(sorted(self._known))}" if few else problem
+        few = len(self._names_there) < 5
+        return f"{problem}; it has {', '.join(sorted(self._names_there))}" if few else problem

@@ -20,12 +20,12 @@ def test_operators_are_counted_by_step_and_those_in_others_apart() -> None:
         at = 100 * i
         calls += [Call("aten::linear", at + 1, at + 20), Call("aten::addmm", at + 2, at + 19)]
         calls += [Call("aten::add", at + 30 + 2 * j, at + 31 + 2 * j) for j in range(1 + (i == 0))]
-    found = quantities(trace_of_calls(calls))
-    assert found["ops"].total == 9
-    assert found["ops"].by_step == (3, 2, 2, 2)
-    assert found["ops"].a_step == 2
-    assert found["all_ops"].by_step == (4, 3, 3, 3)
-    assert [(row.name, row.total) for row in found["ops"].rows] == [
+    measured = quantities(trace_of_calls(calls))
+    assert measured["ops"].total == 9
+    assert measured["ops"].by_step == (3, 2, 2, 2)
+    assert measured["ops"].a_step == 2
+    assert measured["all_ops"].by_step == (4, 3, 3, 3)
+    assert [(row.name, row.total) for row in measured["ops"].rows] == [
         ("aten::add", 5), ("aten::linear", 4),
     ]  # fmt: skip
 
@@ -37,11 +37,11 @@ def test_device_work_belongs_to_the_step_that_launched_it() -> None:
         calls.append(Call("cudaLaunchKernel", at + 90, at + 95, "cuda_runtime", correlation=i + 1))
         calls.append(Call("gemm", at + 110, at + 150, "kernel", track=1, correlation=i + 1))
     calls.append(Call("cudaDeviceSynchronize", 250, 260, "cuda_runtime"))
-    found = quantities(trace_of_calls(calls))
-    assert found["kernels"].by_step == (1, 1, 1)
-    assert found["synchronisations"].total == 1
-    assert found["synchronisations"].rows[0].name == "cudaDeviceSynchronize"
-    assert found["device_busy"].total == pytest.approx(3 * 40 / 350, rel=0.2)
+    measured = quantities(trace_of_calls(calls))
+    assert measured["kernels"].by_step == (1, 1, 1)
+    assert measured["synchronisations"].total == 1
+    assert measured["synchronisations"].rows[0].name == "cudaDeviceSynchronize"
+    assert measured["device_busy"].total == pytest.approx(3 * 40 / 350, rel=0.2)
 
 
 def test_without_a_device_the_operators_count_that_would_wait() -> None:
@@ -52,9 +52,9 @@ def test_without_a_device_the_operators_count_that_would_wait() -> None:
         Call("Optimizer.step#Adam.step", 30, 60, "user_annotation"),
         Call("aten::_local_scalar_dense", 35, 40),
     ]
-    found = quantities(trace_of_calls(calls))["synchronisations"]
-    assert found.total == 1, "an optimizer reads its own counters, which are on the CPU"
-    assert found.rows[0].words == "aten::_local_scalar_dense at forward (model.py:12)"
+    measured = quantities(trace_of_calls(calls))["synchronisations"]
+    assert measured.total == 1, "an optimizer reads its own counters, which are on the CPU"
+    assert measured.rows[0].words == "aten::_local_scalar_dense at forward (model.py:12)"
 
 
 def test_recompilations_and_breaks() -> None:
@@ -63,8 +63,8 @@ def test_recompilations_and_breaks() -> None:
         Call("torch.compile 0/1: f", 20, 30, "compile"),
         Call("graph break: f at a.py:3", 40, 40, "compile"),
     ]
-    found = quantities(trace_of_calls(calls))
-    counts = [found[name].total for name in ("compilations", "recompilations", "graph_breaks")]
+    measured = quantities(trace_of_calls(calls))
+    counts = [measured[name].total for name in ("compilations", "recompilations", "graph_breaks")]
     assert counts == [2, 1, 1]
 
 
@@ -74,11 +74,11 @@ def test_recompilations_in_the_recording_of_another_profiler() -> None:
         return Call(name, start, start + 10, "user_annotation")
 
     ran = Call("Torch-Compiled Region: 0/0", 12, 20)
-    found = quantities(trace_of_calls([compilation(0), ran, compilation(30)]))
-    assert found["recompilations"].total == 1
-    told = Call("gc, compile_id=1/0", 32, 33, "user_annotation")
-    found = quantities(trace_of_calls([compilation(0), ran, compilation(30), told]))
-    assert found["recompilations"].total == 0, "the first compilation of another region"
+    measured = quantities(trace_of_calls([compilation(0), ran, compilation(30)]))
+    assert measured["recompilations"].total == 1
+    result = Call("gc, compile_id=1/0", 32, 33, "user_annotation")
+    measured = quantities(trace_of_calls([compilation(0), ran, compilation(30), result]))
+    assert measured["recompilations"].total == 0, "the first compilation of another region"
 
 
 def test_the_first_compilation_behind_a_graph_break_is_no_recompilation() -> None:
@@ -100,8 +100,8 @@ def test_memory_and_what_was_not_recorded() -> None:
     with_memory = trace_of_calls(
         [Call("aten::empty", 0, 10)], memory=[Bytes(5, 1000), Bytes(8, 24), Bytes(9, -1000)]
     )
-    found = quantities(with_memory)
-    assert (found["peak_memory"].total, found["allocated_bytes"].total) == (1024, 1024)
+    measured = quantities(with_memory)
+    assert (measured["peak_memory"].total, measured["allocated_bytes"].total) == (1024, 1024)
     without = quantities(trace_of_calls([Call("aten::empty", 0, 10)]))
     assert without["peak_memory"].total is None
     assert "--memory" in without["peak_memory"].why_not

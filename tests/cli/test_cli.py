@@ -74,11 +74,11 @@ def test_summary_gives_the_answer_to_programs(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["summary", str(saved), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["steps"] is None
-    assert told["unit_ns"] == 1_000_000
-    assert [row["what"] for row in told["where"]] == ["forward"]
-    assert told["findings"] == []
+    parsed = json.loads(capsys.readouterr().out)
+    assert parsed["steps"] is None
+    assert parsed["unit_ns"] == 1_000_000
+    assert [row["what"] for row in parsed["where"]] == ["forward"]
+    assert parsed["findings"] == []
 
 
 def test_a_trace_in_which_nothing_happened(
@@ -120,10 +120,10 @@ def test_the_first_step_holds_all_that_came_before_and_is_left_out(
     calls = [Call(step, at, at + 10, category="user_annotation") for at in (990, 1_090, 1_390)]
     save(trace_of_calls(calls, end_ns=1_400_000), tmp_path / "a.stepscope")
     assert main(["summary", "a.stepscope"]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     by = "steps     3, each ended by the optimizer: mean 200 µs, median 200 µs, without the first"
-    assert by in told
-    assert "start-up  1.00 ms; not counted in any share below" in told
+    assert by in output
+    assert "start-up  1.00 ms; not counted in any share below" in output
 
 
 def test_info_tells_where_a_trace_comes_from(
@@ -251,11 +251,11 @@ def test_bad_input_is_one_clear_line(
     (tmp_path / "list.json").write_text('{"other": 1}')
     (tmp_path / "half.gz").write_bytes(gzip.compress(b'{"traceEvents": [')[:12])
     before = sorted(tmp_path.rglob("*"))
-    kept = list(sys.argv), list(sys.path)
+    remaining = list(sys.argv), list(sys.path)
     try:
         assert main(words.split()) == 2
     finally:
-        sys.argv[:], sys.path[:] = kept
+        sys.argv[:], sys.path[:] = remaining
     shown = capsys.readouterr()
     (line,) = shown.err.splitlines()
     assert line.startswith("stepscope: ")
@@ -293,9 +293,9 @@ def test_what_python_cannot_run_is_its_own_clear_line(tmp_path: Path, words: str
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as rest:
         main(["--help"])
-    assert left.value.code == 0
+    assert rest.value.code == 0
     out = capsys.readouterr().out
     for command in commands_for([]):
         assert re.search(rf"^    {command.name}\s", out, re.MULTILINE)
@@ -304,9 +304,9 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("command", commands_for([]), ids=lambda command: command.name)
 def test_every_verb_explains_itself(command: object, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as rest:
         main([command.name, "--help"])  # type: ignore[attr-defined]
-    assert left.value.code == 0
+    assert rest.value.code == 0
     assert (command.__doc__ or "-").partition("\n")[0] in capsys.readouterr().out
 
 
@@ -388,9 +388,9 @@ def test_documents_name_their_form(tmp_path: Path, capsys: pytest.CaptureFixture
     recording(rank=3).save(path)
     for verb, form in (("summary", "answer"), ("info", "info")):
         assert main([verb, str(path), "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert told["schema"] == f"stepscope.{form}/1"
-    assert (told["rank"], told["rows"]["slices"], told["kinds"]) == (3, 2, {"operator": 2})
+        parsed = json.loads(capsys.readouterr().out)
+        assert parsed["schema"] == f"stepscope.{form}/1"
+    assert (parsed["rank"], parsed["rows"]["slices"], parsed["kinds"]) == (3, 2, {"operator": 2})
     page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
     for form, version in VERSIONS.items():
         assert f"| `stepscope.{form}/{version}` |" in page

@@ -69,7 +69,7 @@ def test_findings_can_be_saved(slow: Path, tmp_path: Path) -> None:
     path = tmp_path / "findings.json"
     assert main(["summary", str(slow), "--save-findings", str(path)]) == 0
     saved = json.loads(path.read_text(encoding="utf-8"))
-    assert [each["id"] for each in saved] == ["data-loading", "slow-step"]
+    assert [item["id"] for item in saved] == ["data-loading", "slow-step"]
     assert saved[0]["severity"] == "high"
     assert saved[0]["evidence"]["q"] == LOADER
 

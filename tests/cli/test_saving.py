@@ -113,9 +113,9 @@ def test_one_fallback_for_every_format(
     assert saved.parent.parent == temporary
     assert saved.name == f"trace{suffix}"
     assert stat.S_IMODE(saved.parent.stat().st_mode) == 0o700
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert f"saving the trace to {saved} instead" in told[0]
+    output = capsys.readouterr().err.splitlines()
+    assert len(output) == 1
+    assert f"saving the trace to {saved} instead" in output[0]
 
 
 def test_a_format_that_fails_leaves_the_other(

@@ -193,12 +193,12 @@ def test_the_check_below_sees(source: str, found: list[int]) -> None:
 
 
 def test_no_python_code_of_ours_runs_where_exceptions_are_dropped() -> None:
-    found = {
+    by_name = {
         f"{path.relative_to(ROOT)}:{line}"
         for path in ROOT.rglob("*.py")
         for line in dropped_places(path.read_text(encoding="utf-8"))
     }
-    assert found == set()
+    assert by_name == set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -51,12 +51,12 @@ def test_nsight_numbers_equal_those_of_plain_sql(tmp_path: Path) -> None:
     trace = read_trace(path)
     spans = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_{} WHERE deviceId = {}".format
     for device in (0, 1):
-        told = [
+        values = [
             span
             for kind in ("KERNEL", "MEMCPY", "MEMSET")
             for span in asked(path, spans(kind, device))
         ]
-        assert busy_ns(trace)[str(device)] == union_ns(told)
+        assert busy_ns(trace)[str(device)] == union_ns(values)
     work = device_work(trace)
     kernels = work.kind == WorkKind.COMPUTE
     ((count, total),) = asked(
@@ -115,9 +115,9 @@ def test_rocpd_numbers_equal_those_of_plain_sql(tmp_path: Path, by_track: bool) 
     trace = read_trace(path)
     dispatches, copies = (f'"rocpd_{n}_{GUID}"' for n in ("kernel_dispatch", "memory_copy"))
     for device, agent in (("0", 2), ("1", 3)):
-        told = asked(plain, f"SELECT start, end FROM {dispatches} WHERE agent_id = {agent}")
-        told += asked(plain, f"SELECT start, end FROM {copies} WHERE dst_agent_id = {agent}")
-        assert busy_ns(trace)[device] == union_ns(told)
+        result = asked(plain, f"SELECT start, end FROM {dispatches} WHERE agent_id = {agent}")
+        result += asked(plain, f"SELECT start, end FROM {copies} WHERE dst_agent_id = {agent}")
+        assert busy_ns(trace)[device] == union_ns(result)
     ((count, total),) = asked(plain, f"SELECT count(*), sum(end - start) FROM {dispatches}")
     kernels = trace.slices.kind == SliceKind.KERNEL
     assert (kernels.sum(), trace.slices.duration_ns[kernels].sum()) == (count, total)
@@ -197,8 +197,8 @@ def test_operators_of_emit_nvtx_have_names_shapes_and_sequence_numbers(tmp_path:
     assert names_of(trace, SliceKind.OPERATOR) == {"aten::add", "aten::empty"}
     assert "step 1, part 2" in names_of(trace, SliceKind.RANGE)
     first = np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR)[0]
-    told = trace.slices.args.of_row(int(first), trace.strings)
-    assert told == {"Sequence number": 12, "Input Dims": [[2, 3], []]}
+    arguments = trace.slices.args.of_row(int(first), trace.strings)
+    assert arguments == {"Sequence number": 12, "Input Dims": [[2, 3], []]}
 
 
 def test_hostile_schemas_do_no_harm(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_hostile_schemas_do_no_harm(tmp_path: Path) -> None:
     assert trace.info.anomalies["events with a time out of range"] == 3
     assert "\ufffd" in names_of(trace, SliceKind.RANGE)
     assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["hostile.sqlite"]
+    assert [item.name for item in tmp_path.iterdir()] == ["hostile.sqlite"]
 
 
 def test_other_databases_are_refused_by_name(tmp_path: Path) -> None:

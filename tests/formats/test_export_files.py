@@ -27,7 +27,7 @@ def test_the_suffix_picks_the_format(tmp_path: Path) -> None:
 
 
 def test_every_exporter_can_be_imported() -> None:
-    for exporter in (each for each in FORMATS if each.writer):
+    for exporter in (item for item in FORMATS if item.writer):
         assert callable(exporter.writer())
         assert all(format_to_write(f"x{suffix}") is exporter for suffix in exporter.suffixes)
 

@@ -27,10 +27,10 @@ def made(*rows: tuple[int, int, int, int, int, int]) -> Trace:
     """Return a trace with samples (time, duration, track, stack, state, wait) and one slice."""
     columns = np.array(rows, np.int64).reshape(-1, 6).T
     names = ("time_ns", "duration_ns", "track", "stack", "state", "wait")
-    known = Samples.columns()
+    expected = Samples.columns()
     samples = Samples.of(
         **{
-            name: values.astype(known[name].dtype)
+            name: values.astype(expected[name].dtype)
             for name, values in zip(names, columns, strict=True)
         }
     )

@@ -110,9 +110,9 @@ def test_the_devices_time_is_counted_where_its_work_was_launched(tmp_path: Path)
         Call("cudaLaunchKernel", 20, 30, category="cuda_runtime", correlation=5),
         Call("kernel", 200, 260, category="kernel", track=1, correlation=5),
     ]
-    found = exported(calls, tmp_path / "out.txt", "self_cuda_time_total")
-    assert list(found.values()) == [60]
-    assert exported(calls, tmp_path / "out.txt", "self_device_time_total") == found
+    result = exported(calls, tmp_path / "out.txt", "self_cuda_time_total")
+    assert list(result.values()) == [60]
+    assert exported(calls, tmp_path / "out.txt", "self_device_time_total") == result
 
 
 def test_an_unknown_metric_is_named_with_those_there_are(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_torchs_file_has_the_same_stacks(tmp_path: Path) -> None:
         summed[stack] += int(number)
     for event in ours:
         events[";".join(frame.replace(" ", "_") for frame in reversed(event.stack))] += 1
-    found = folded(tmp_path / "ours.txt")
-    assert set(summed) <= set(found)
+    result = folded(tmp_path / "ours.txt")
+    assert set(summed) <= set(result)
     assert len(summed) > 20
-    for stack, us in found.items():
+    for stack, us in result.items():
         assert summed[stack] <= us <= summed[stack] + events[stack]

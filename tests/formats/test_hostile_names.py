@@ -149,7 +149,7 @@ def test_chrome_json_of_a_saved_folder_is_the_same(profiler: profile, tmp_path: 
 def test_every_registered_exporter_writes_something_readable(
     profiler: profile, tmp_path: Path
 ) -> None:
-    for number, exporter in enumerate(each for each in FORMATS if each.writer):
+    for number, exporter in enumerate(item for item in FORMATS if item.writer):
         for suffix in exporter.suffixes:
             path = tmp_path / f"{number}{suffix}"
             export_trace(profiler.trace, path)
@@ -321,8 +321,8 @@ def test_modules_with_hostile_names(tmp_path: Path) -> None:
         model.add_module(name, torch.nn.Linear(1, 1))
     with profile(with_modules=True) as profiler:
         model(torch.ones(1))
-    found = {name for name in profiler.trace.names() if name in set(names)}
-    assert found == set(names)
+    by_name = {name for name in profiler.trace.names() if name in set(names)}
+    assert by_name == set(names)
     path = tmp_path / "trace.json"
     profiler.export_chrome_trace(path)
     json.loads(path.read_text(encoding="utf-8"))

@@ -75,7 +75,7 @@ class TestFile:
             path = tmp_path / "memory.html"
             export_memory_timeline(trace, path, device)
             data = PageData.in_page(path.read_text(encoding="utf-8"))
-            assert [each["name"] for each in data.values["memory.devices"]] == [device]
+            assert [item["name"] for item in data.values["memory.devices"]] == [device]
 
 
 def text(page: Any, selector: str) -> str:
@@ -85,8 +85,8 @@ def text(page: Any, selector: str) -> str:
 def levels(page: Any) -> dict[str, str]:
     """Return the bytes of each area at the moment of the cursor."""
     script = "all => all.map(label => label.innerText.trim().split('\\n').map(t => t.trim()))"
-    found = page.locator(".memory-legend label").evaluate_all(script)
-    return dict(" ".join(words).split(" ", 1) for words in found)
+    element = page.locator(".memory-legend label").evaluate_all(script)
+    return dict(" ".join(words).split(" ", 1) for words in element)
 
 
 def point_at(
@@ -94,9 +94,9 @@ def point_at(
 ) -> tuple[float, float]:
     """Move the pointer to a time when the chart shows a span."""
     box = page.locator(".memory-chart").bounding_box()
-    left, right = 76, 12  # the chart's margins
+    rest, right = 76, 12  # the chart's margins
     part = (microseconds - span[0]) / (span[1] - span[0])
-    x = box["x"] + left + part * (box["width"] - left - right)
+    x = box["x"] + rest + part * (box["width"] - rest - right)
     y = box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     return x, y

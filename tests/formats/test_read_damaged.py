@@ -253,8 +253,10 @@ def test_any_event_that_python_writes_comes_back(
         assert trace.name_of(row) == seen(name)
         assert trace.strings[int(trace.slices.category[row])] == seen(category)
         assert trace.tracks[int(trace.slices.track[row])].tid == seen(tid)
-        found = trace.slices.args.of_row(row, trace.strings)
-        assert {seen(key): found[key] for key in found} == {seen(key): args[key] for key in args}
+        arguments = trace.slices.args.of_row(row, trace.strings)
+        assert {seen(key): arguments[key] for key in arguments} == {
+            seen(key): args[key] for key in args
+        }
 
 
 def test_a_control_character_between_values_is_left_out(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def test_nothing_private_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["scrub", str(tmp_path / "mine.stepscope")]) == 0
     assert "without the names of" in capsys.readouterr().err
     clean = read_trace(tmp_path / "mine-scrubbed.stepscope")
-    left = json.dumps([*clean.strings.decode_all(), repr(clean.info), repr(clean.tracks)])
-    assert [word for word in PRIVATE if word in left] == []
+    rest = json.dumps([*clean.strings.decode_all(), repr(clean.info), repr(clean.tracks)])
+    assert [word for word in PRIVATE if word in rest] == []
 
 
 def test_what_a_trace_is_about_stays() -> None:

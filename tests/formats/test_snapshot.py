@@ -34,19 +34,19 @@ def frames(trace: Trace, row: int) -> list[str]:
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_peaks_equal_plain_sums(tmp_path: Path, protocol: int) -> None:
-    told = snapshot(1500)
-    trace = read_trace(written(tmp_path / "s.pickle", told, protocol))
+    document = snapshot(1500)
+    trace = read_trace(written(tmp_path / "s.pickle", document, protocol))
     for device in (0, 1):
-        peak, end = peak_of(told, device)
-        found = peak_memory(trace, f"cuda:{device}")
-        assert found is not None
-        assert found.bytes == peak
+        peak, end = peak_of(document, device)
+        result = peak_memory(trace, f"cuda:{device}")
+        assert result is not None
+        assert result.bytes == peak
         rows = trace.memory.device == trace.strings.ids_of([f"cuda:{device}"])[f"cuda:{device}"]
         assert trace.memory.allocated[rows][-1] == end
         assert trace.memory.reserved[rows][-1] == 2 << 30
     changes = [
         event["size"] * (1 if event["action"] == "alloc" else -1)
-        for part in told["device_traces"]
+        for part in document["device_traces"]
         for event in part
         if event["action"] in {"alloc", "free_completed"}
     ]
@@ -55,9 +55,9 @@ def test_peaks_equal_plain_sums(tmp_path: Path, protocol: int) -> None:
 
 
 def test_events_have_their_stacks_times_and_neighbours(tmp_path: Path) -> None:
-    told = snapshot()
-    trace = read_trace(written(tmp_path / "s.pickle", told))
-    first = next(e for e in told["device_traces"][0] if e["action"] == "alloc")
+    document = snapshot()
+    trace = read_trace(written(tmp_path / "s.pickle", document))
+    first = next(e for e in document["device_traces"][0] if e["action"] == "alloc")
     row = int(np.flatnonzero(trace.memory.address == first["addr"])[0])
     assert frames(trace, trace.memory.stack[row]) == [
         f"{f['filename']}({f['line']}): {f['name']}" for f in first["frames"]
@@ -78,16 +78,16 @@ def test_events_have_their_stacks_times_and_neighbours(tmp_path: Path) -> None:
 
 def test_what_holds_memory_is_named_by_its_line(tmp_path: Path) -> None:
     here = stack(("/lib/python3/site-packages/torch/nn.py", 3, "f"), ("/home/me/train.py", 7, "go"))
-    told = {
+    values = {
         "segments": [],
         "device_traces": [
             [{"action": "alloc", "addr": 1 << 63, "size": 10, "stream": 0, "frames": here}]
         ],
     }
-    trace = read_trace(written(tmp_path / "s.pickle", told))
-    found = peak_memory(trace, "cuda:0")
-    assert found is not None
-    assert [(h.line, h.bytes) for h in found.holders] == [("/home/me/train.py(7): go", 10)]
+    trace = read_trace(written(tmp_path / "s.pickle", values))
+    peak = peak_memory(trace, "cuda:0")
+    assert peak is not None
+    assert [(h.line, h.bytes) for h in peak.holders] == [("/home/me/train.py(7): go", 10)]
     assert memory_timeline(trace).blocks.address.tolist() == [-(1 << 63)]
 
 
@@ -99,8 +99,8 @@ def test_early_layouts(tmp_path: Path) -> None:
         {"size": 512, "state": "active_allocated", "history": history},
     ]
     segment = {"device": 1, "address": 4096, "total_size": 1024, "stream": 0, "blocks": blocks}
-    for told in ([segment], {"segments": [segment], "device_traces": [[], []]}):
-        trace = read_trace(written(tmp_path / "s.pickle", told))
+    for item in ([segment], {"segments": [segment], "device_traces": [[], []]}):
+        trace = read_trace(written(tmp_path / "s.pickle", item))
         assert trace.memory.address.tolist() == [4096 + 512]
         assert trace.memory.size.tolist() == [100]
         assert frames(trace, trace.memory.stack[0]) == ["a.py(1): f"]
@@ -116,9 +116,9 @@ def test_a_pickle_that_runs_something_is_refused(
     tmp_path: Path, protocol: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = {**snapshot(20), "device_traces": [[Evil()]]}
+    expected = {**snapshot(20), "device_traces": [[Evil()]]}
     with pytest.raises(TraceReadError) as error:
-        read_trace(written(tmp_path / "evil.pickle", told, protocol))
+        read_trace(written(tmp_path / "evil.pickle", expected, protocol))
     assert not (tmp_path / "was-here").exists()
     if protocol >= 2:
         assert "posix.system" in str(error.value)

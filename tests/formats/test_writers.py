@@ -36,7 +36,7 @@ class Pprof:
     def __init__(self, data: bytes) -> None:
         fields = message(gzip.decompress(data))
         self.texts = [text.decode() for text in fields[6]]
-        self.types = [self.texts[message(each)[1][0]] for each in fields[1]]
+        self.types = [self.texts[message(field)[1][0]] for field in fields[1]]
         functions = {f[1][0]: self.texts[f[2][0]] for f in map(message, fields[5])}
         locations = {
             place[1][0]: functions[message(place[4][0])[1][0]] for place in map(message, fields[4])
@@ -96,8 +96,8 @@ def test_firefox_profiles_are_consistent(tmp_path: Path) -> None:
         texts = thread["stringArray"]
         for name in ("frameTable", "funcTable", "stackTable", "markers", "samples"):
             table = thread[name]
-            columns = [each for each in table.values() if isinstance(each, list)]
-            assert {len(each) for each in columns} <= {table["length"]}, name
+            columns = [value for value in table.values() if isinstance(value, list)]
+            assert {len(item) for item in columns} <= {table["length"]}, name
         stacks = thread["stackTable"]
         assert all(p is None or p < i for i, p in enumerate(stacks["prefix"]))
         assert all(f < thread["frameTable"]["length"] for f in stacks["frame"])
@@ -158,7 +158,7 @@ def test_spans_are_ranges_steps_and_modules(tmp_path: Path) -> None:
         assert len(span["traceId"]) == 32
         if span["name"] == "Net":
             assert spans[span["parentSpanId"]]["name"].startswith("ProfilerStep#")
-            attributes = {each["key"]: each["value"] for each in span["attributes"]}
+            attributes = {attribute["key"]: attribute["value"] for attribute in span["attributes"]}
             assert attributes["Class"] == {"stringValue": "Net"}
             took_ns = int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])
             assert took_ns == 290_000
@@ -178,8 +178,10 @@ def test_spans_go_to_an_exporter_of_the_sdk(tmp_path: Path) -> None:
     assert net.end_time - net.start_time == 290_000
     assert net.attributes["kind"] == "module"
     export_trace(training(), tmp_path / "a.otlp.json")
-    told = {(span["name"], int(span["spanId"], 16)) for span in spans_of(tmp_path / "a.otlp.json")}
-    assert told == {(span.name, span.context.span_id) for span in spans}
+    values = {
+        (span["name"], int(span["spanId"], 16)) for span in spans_of(tmp_path / "a.otlp.json")
+    }
+    assert values == {(span.name, span.context.span_id) for span in spans}
 
 
 def test_without_the_sdk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,10 +39,10 @@ def test_device_time_equals_a_plain_sum(tmp_path: Path) -> None:
     work = device_work(trace)
     for at, device in enumerate(work.devices):
         lines = planes[f"/device:GPU:{device}"]
-        told = [s for name, line in lines.items() if "Stream" in name for s in spans_of(line)]
+        values = [s for name, line in lines.items() if "Stream" in name for s in spans_of(line)]
         mine = work.device == at
-        assert work.busy(mine).total_ns == union_ns(told)
-        assert mine.sum() == len(told)
+        assert work.busy(mine).total_ns == union_ns(values)
+        assert mine.sum() == len(values)
     kinds = trace.slices.kind
     assert (kinds == SliceKind.MEMCPY).sum() == 3 * 50
     assert (kinds == SliceKind.DEVICE_RANGE).sum() == 1
@@ -58,8 +58,8 @@ def test_names_steps_frames_and_arguments(tmp_path: Path) -> None:
     assert kinds["ProfilerStep#3"] is SliceKind.STEP
     assert kinds["$train.py:12 step"] is SliceKind.PYTHON
     assert kinds["cuLaunchKernel"] is SliceKind.RUNTIME
-    told = trace.slices.args.of_row(by_name["fusion.1"], trace.strings)
-    assert told["hlo_op"] == "dot.1"
+    arguments = trace.slices.args.of_row(by_name["fusion.1"], trace.strings)
+    assert arguments["hlo_op"] == "dot.1"
     row = by_name["fusion.1"]
     assert device_work(trace).operator_names(np.array([row])).texts
 
@@ -69,7 +69,7 @@ def test_what_is_told_once_for_a_name_is_an_argument_of_each_event(tmp_path: Pat
     stats = bytes_of(5, number(1, 1) + number(3, 4096)) + bytes_of(5, number(1, 2) + number(7, 3))
     name = number(1, 7) + bytes_of(2, number(1, 7) + bytes_of(2, "fusion.7") + stats)
     words = [(1, "flops"), (2, "hlo_category"), (3, "convolution")]
-    known = b"".join(
+    expected = b"".join(
         bytes_of(5, number(1, key) + bytes_of(2, number(1, key) + bytes_of(2, word)))
         for key, word in words
     )
@@ -77,13 +77,13 @@ def test_what_is_told_once_for_a_name_is_an_argument_of_each_event(tmp_path: Pat
         bytes_of(4, number(1, 7) + number(2, at * 10_000) + number(3, 5_000)) for at in range(2)
     )
     line = bytes_of(3, number(1, 1) + bytes_of(2, "XLA Ops") + number(3, 10**18) + events)
-    data = bytes_of(2, "/device:TPU:0") + line + bytes_of(4, name) + known
+    data = bytes_of(2, "/device:TPU:0") + line + bytes_of(4, name) + expected
     (tmp_path / "tpu.xplane.pb").write_bytes(bytes_of(1, data))
     trace = read_trace(tmp_path / "tpu.xplane.pb")
     assert trace.slices.kind.tolist() == [SliceKind.KERNEL] * 2
     for row in range(2):
-        told = trace.slices.args.of_row(row, trace.strings)
-        assert told == {"flops": 4096, "hlo_category": "convolution"}
+        arguments = trace.slices.args.of_row(row, trace.strings)
+        assert arguments == {"flops": 4096, "hlo_category": "convolution"}
 
 
 def test_damaged_and_other_files(tmp_path: Path) -> None:

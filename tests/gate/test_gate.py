@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def checks(found: Judgement) -> dict[str, Check]:
-    return {each.rule: each for each in found.checks}
+    return {check.rule: check for check in found.checks}
 
 
 @pytest.fixture
@@ -44,14 +44,14 @@ class TestJudgement:
     def test_the_same_program_breaks_no_rule(self) -> None:
         before = [run(seed=seed) for seed in range(3)]
         after = [run(seed=seed + 10) for seed in range(3)]
-        found = judge(before, after, Rules())
-        assert found.ok
-        assert {each.outcome for each in found.checks} == {Outcome.PASSED}
+        judgement = judge(before, after, Rules())
+        assert judgement.ok
+        assert {item.outcome for item in judgement.checks} == {Outcome.PASSED}
 
     def test_one_operator_more_is_one_too_many(self) -> None:
-        found = judge([run()], [run(ops=6, seed=1)], Rules())
-        assert [each.rule for each in found.failed] == ["all_ops"]
-        assert found.failed[0].guilty.startswith("aten::add: 6 a step, 5 before")
+        judgement = judge([run()], [run(ops=6, seed=1)], Rules())
+        assert [all_op.rule for all_op in judgement.failed] == ["all_ops"]
+        assert judgement.failed[0].guilty.startswith("aten::add: 6 a step, 5 before")
         assert judge([run()], [run(ops=6)], rules_of({"ops": 1})).ok
         assert judge([run()], [run(ops=6)], rules_of({"ops": "20%"})).ok
         assert not judge([run()], [run(ops=6)], rules_of({"ops": "19%"})).ok
@@ -66,16 +66,16 @@ class TestJudgement:
         assert not judge(before, [run(ops=8)], rules_of({"ops": 0})).ok
 
     def test_a_synchronisation_is_named_with_its_line(self) -> None:
-        found = judge([run()], [run(reads=2)], rules_of({"sync": 0}))
-        check = checks(found)["synchronisations"]
+        judgement = judge([run()], [run(reads=2)], rules_of({"sync": 0}))
+        check = checks(judgement)["synchronisations"]
         assert check.outcome is Outcome.FAILED
         assert "aten::_local_scalar_dense at train (train.py:11): 2 a step" in check.guilty
 
     def test_a_slower_step_is_found_with_its_operator(self) -> None:
         before = [run(seed=seed) for seed in range(5)]
         after = [run(seed=seed + 10, slow=100) for seed in range(5)]
-        found = judge(before, after, rules_of({"step_time": "5%"}))
-        check = checks(found)["step_time"]
+        judgement = judge(before, after, rules_of({"step_time": "5%"}))
+        check = checks(judgement)["step_time"]
         assert check.outcome is Outcome.FAILED
         assert check.change.startswith(("+9.9%", "+10.0%", "+10.1%"))
         assert check.guilty.startswith("aten::sort (new): +100 µs a step, 1 calls and 0 before")
@@ -85,29 +85,29 @@ class TestJudgement:
     def test_the_time_of_an_operator(self) -> None:
         before = [run(seed=seed, slow=100) for seed in range(5)]
         after = [run(seed=seed + 10, slow=200) for seed in range(5)]
-        told = rules_of({"operators": {"aten::sort": {"time": "20%", "calls": 0}}})
-        found = checks(judge(before, after, told))
-        assert found["aten::sort"].outcome is Outcome.FAILED
-        assert found["aten::sort calls"].outcome is Outcome.PASSED
+        rules = rules_of({"operators": {"aten::sort": {"time": "20%", "calls": 0}}})
+        result = checks(judge(before, after, rules))
+        assert result["aten::sort"].outcome is Outcome.FAILED
+        assert result["aten::sort calls"].outcome is Outcome.PASSED
 
     def test_limits_need_no_baseline(self) -> None:
-        told = rules_of({"max": {"ops": 4, "synchronisations": 0, "step_time": "900us"}})
-        assert not told.need_baseline
-        found = judge([], [run(reads=1)], told)
-        assert [each.rule for each in found.failed] == [
+        rules = rules_of({"max": {"ops": 4, "synchronisations": 0, "step_time": "900us"}})
+        assert not rules.need_baseline
+        judgement = judge([], [run(reads=1)], rules)
+        assert [item.rule for item in judgement.failed] == [
             "max ops", "max synchronisations", "max step_time",
         ]  # fmt: skip
         assert judge([], [run()], rules_of({"max": {"ops": 5, "step_time": "2ms"}})).ok
 
     def test_what_was_not_recorded_is_said_where_it_was_asked_for(self) -> None:
-        found = judge([run()], [run()], rules_of({"peak_memory": 0}))
-        assert checks(found)["peak_memory"].outcome is Outcome.UNKNOWN
-        assert "--memory" in judgement_text(found)
+        judgement = judge([run()], [run()], rules_of({"peak_memory": 0}))
+        assert checks(judgement)["peak_memory"].outcome is Outcome.UNKNOWN
+        assert "--memory" in judgement_text(judgement)
         assert "peak_memory" not in checks(judge([run()], [run()], Rules()))
 
     def test_hostile_names_break_neither_markdown_nor_a_line(self) -> None:
-        told = rules_of({"operators": {"a|b\n<script>`x`": {"calls": 0}}})
-        markdown = judgement_markdown(judge([run()], [run()], told))
+        rules = rules_of({"operators": {"a|b\n<script>`x`": {"calls": 0}}})
+        markdown = judgement_markdown(judge([run()], [run()], rules))
         assert "<script>" not in markdown.replace("\\<script\\>", "")
         assert len(markdown.splitlines()) == 6
 
@@ -196,11 +196,11 @@ class TestVerb:
         capsys.readouterr()
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "summary.md"))
         assert main(["gate", bad]) == 1
-        said = capsys.readouterr().out
-        assert "FAILED" in said
-        assert "aten::_local_scalar_dense at train (train.py:11)" in said
+        output = capsys.readouterr().out
+        assert "FAILED" in output
+        assert "aten::_local_scalar_dense at train (train.py:11)" in output
         page = here / "stepscope-gate.html"
-        assert page.as_uri() in said
+        assert page.as_uri() in output
         assert page.is_file()
         assert "❌" in (here / "summary.md").read_text()
         assert main(["gate", bad, "--baseline", good, "--json", "--rule", "sync=1"]) == 0

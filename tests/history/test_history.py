@@ -29,9 +29,9 @@ BEGAN_NS = 1_790_000_000 * 10**9
 
 def committed(trace: Trace, number: int, commit: str, branch: str = "main") -> Trace:
     """Return a trace that was recorded some hours after the first, of a commit."""
-    told = {"commit": commit, "branch": branch, "changed": "no"}
+    expected = {"commit": commit, "branch": branch, "changed": "no"}
     wall_ns = BEGAN_NS + number * HOUR_NS
-    return replace(trace, info=replace(trace.info, wall_offset_ns=wall_ns, revision=told))
+    return replace(trace, info=replace(trace.info, wall_offset_ns=wall_ns, revision=expected))
 
 
 def slower_from(count: int, first: int) -> list[Trace]:
@@ -52,9 +52,9 @@ class TestChangePoints:
 
     def test_each_change_is_found_where_it_is(self) -> None:
         series = [100, 101, 100, 99, 100, 110, 111, 110, 109, 110, 95, 94, 95, 96, 95, 95]
-        found = change_points(series)
-        assert [each.at for each in found] == [5, 10]
-        assert found[0].change == pytest.approx(0.10)
+        result = change_points(series)
+        assert [item.at for item in result] == [5, 10]
+        assert result[0].change == pytest.approx(0.10)
 
     def test_one_odd_value_is_no_change(self) -> None:
         assert change_points([100, 101, 99, 100, 180, 100, 101, 99, 100, 100, 101, 99]) == []
@@ -73,9 +73,9 @@ class TestHistory:
         traces = slower_from(12, 7)
         runs, order = in_order([run_of(trace, f"{i}") for i, trace in enumerate(traces)], None)
         history = history_of("train.py", runs, order)
-        found = {each.metric.name: each for each in history.changes}
-        assert set(found) == {"step_time", "all_ops"}
-        change = found["step_time"]
+        by_name = {item.metric.name: item for item in history.changes}
+        assert set(by_name) == {"step_time", "all_ops"}
+        change = by_name["step_time"]
         assert (change.last.name, change.first.name) == ("6", "7")
         assert change.is_worse
         assert change.change == pytest.approx(0.10, abs=0.02)
@@ -109,10 +109,10 @@ class TestHistory:
             commits.append(git("rev-parse", "HEAD"))
         made = [run_of(committed(run(), 2 - i, commits[i]), str(i)) for i in range(3)]
         runs, order = in_order(made, tmp_path)
-        assert [each.name for each in runs] == ["0", "1", "2"]
+        assert [item.name for item in runs] == ["0", "1", "2"]
         assert order == "in the order of commits"
         runs, order = in_order(made, None)
-        assert [each.name for each in runs] == ["2", "1", "0"]
+        assert [item.name for item in runs] == ["2", "1", "0"]
 
 
 class TestVerb:
@@ -125,15 +125,15 @@ class TestVerb:
             trace.save(tmp_path / "runs" / f"{i}.stepscope")
         (tmp_path / "runs" / "broken.stepscope").mkdir()
         assert main(["history", "runs"]) == 0
-        said = capsys.readouterr()
-        assert "10 runs of 10 commits, 2 changes." in said.out
-        assert "worse   step time from 1.00 ms to 1.10 ms" in said.out
+        output = capsys.readouterr()
+        assert "10 runs of 10 commits, 2 changes." in output.out
+        assert "worse   step time from 1.00 ms to 1.10 ms" in output.out
         page = (tmp_path / "stepscope-history.html").read_text()
         assert page.count("<circle") == 20
         assert page.count('class="cut worse"') == 2
         assert main(["history", "runs", "--json", "-o", "other.html"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert [each["metric"] for each in told["programs"][0]["changes"]] == [
+        parsed = json.loads(capsys.readouterr().out)
+        assert [all_op["metric"] for all_op in parsed["programs"][0]["changes"]] == [
             "step_time",
             "all_ops",
         ]

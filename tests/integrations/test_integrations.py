@@ -115,8 +115,8 @@ class TestLightning:
         assert not (tmp_path / "first.stepscope").exists(), "it began before the stage"
         assert (tmp_path / "fit-first.stepscope").is_dir()
         assert (tmp_path / "fit-first.html").is_file()
-        told = (tmp_path / "fit-first.txt").read_text()
-        assert "where a step goes" in told
+        text = (tmp_path / "fit-first.txt").read_text()
+        assert "where a step goes" in text
         # Another stage is another trace.
         trainer.validate(model, data, verbose=False)
         assert "[pl][profile]run_training_batch" not in names_in(profiler.trace)

@@ -68,6 +68,6 @@ def test_a_wrong_use_is_told_and_ends_nothing(
     shell: Any, capsys: Any, cell: str, told: str
 ) -> None:
     assert not shell.run_cell(cell).success
-    said = capsys.readouterr()
-    assert told in said.out + said.err
-    assert "Traceback" not in said.out + said.err
+    output = capsys.readouterr()
+    assert told in output.out + output.err
+    assert "Traceback" not in output.out + output.err

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PLUGIN = "stepscope.integrations.pytest_plugin"
 # Where the package is installed, pytest finds the plugin by itself.
-_IS_INSTALLED = any(each.value == _PLUGIN for each in entry_points(group="pytest11"))
+_IS_INSTALLED = any(entry_point.value == _PLUGIN for entry_point in entry_points(group="pytest11"))
 _LOAD = () if _IS_INSTALLED else ("-p", _PLUGIN)
 
 
@@ -37,7 +37,7 @@ def _nothing_left_on() -> Iterator[None]:
 
 @dataclass
 class Done:
-    said: str
+    result: str
 
     def outcomes(self) -> dict[str, int]:
         """Return how many tests passed, failed, and could not be set up."""
@@ -61,7 +61,7 @@ def ran(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> Callabl
         own = ("--rootdir", str(tmp_path), "-c", str(tmp_path / "pytest.ini"))
         quiet = ("-p", "no:cacheprovider", "-p", "no:xdist", "--import-mode=importlib")
         pytest.main([*_LOAD, *own, *quiet, *words, str(tmp_path)])
-        for name in [each for each in sys.modules if each.endswith("test_it")]:
+        for name in [item for item in sys.modules if item.endswith("test_it")]:
             del sys.modules[name]
         return Done(capsys.readouterr().out)
 
@@ -132,9 +132,9 @@ def test_a_regression_against_the_kept_baseline(ran: Callable[..., Done], tmp_pa
     done = ran(fast)
     assert done.outcomes() == {"passed": 2}
     done.has("*2 baselines are new*")
-    kept = sorted((tmp_path / "__stepscope__" / "test_it").iterdir())
-    assert len(kept) == 2
-    assert json.loads(kept[0].read_text())["quantities"]["all_ops"]["total"] == 6
+    remaining = sorted((tmp_path / "__stepscope__" / "test_it").iterdir())
+    assert len(remaining) == 2
+    assert json.loads(remaining[0].read_text())["quantities"]["all_ops"]["total"] == 6
     done = ran(fast)
     assert done.outcomes() == {"passed": 2}
     assert "baselines are new" not in done.said
@@ -142,7 +142,7 @@ def test_a_regression_against_the_kept_baseline(ran: Callable[..., Done], tmp_pa
     assert done.outcomes() == {"failed": 2}
     done.has("*: 8, and the baseline has 6", "  mostly aten::exp at test_step (*:9): 5, 3 *")
     assert ran(slow, "--stepscope-update").outcomes() == {"passed": 2}
-    kept[0].write_text("[1]")
+    remaining[0].write_text("[1]")
     done = ran(slow)
     assert done.outcomes() == {"passed": 1, "failed": 1}
     done.has("*not a baseline that can be read*")

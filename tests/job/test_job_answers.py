@@ -54,43 +54,43 @@ def folder(tmp_path: Path) -> Path:
 
 class TestStragglers:
     def test_a_rank_that_is_always_late_is_named_with_the_reason(self) -> None:
-        found = answered(Plan(late_rank=3, late_ns=2_000_000))
-        worst = found.findings[0]
+        answer = answered(Plan(late_rank=3, late_ns=2_000_000))
+        worst = answer.findings[0]
         assert worst.evidence["rank"] == 3
         assert worst.evidence["persistent"]
         assert worst.evidence["reason"] == "extra-operators"
-        assert found.verdict.startswith("Rank 3 is late in 20 of 20 steps: extra operators")
+        assert answer.verdict.startswith("Rank 3 is late in 20 of 20 steps: extra operators")
         assert worst.saves_ns == pytest.approx(2_000_000, rel=0.05)
 
     @pytest.mark.parametrize("name", ["aten::empty", "aten::resize_"])
     def test_a_rank_that_allocates_more_is(self, name: str) -> None:
-        found = answered(Plan(late_rank=3, late_ns=2_000_000, late_name=name))
-        assert found.findings[0].evidence["reason"] == "memory"
-        assert "allocating memory" in found.verdict
-        assert f"most of all {name}, 1.0 calls a step, the others 0.0" in found.findings[0].text
+        answer = answered(Plan(late_rank=3, late_ns=2_000_000, late_name=name))
+        assert answer.findings[0].evidence["reason"] == "memory"
+        assert "allocating memory" in answer.verdict
+        assert f"most of all {name}, 1.0 calls a step, the others 0.0" in answer.findings[0].text
 
     def test_what_a_rank_waits_for_is_no_work_of_its_own(self) -> None:
-        for each in summaries(Plan(ranks=2, steps=4)):
-            assert each.work.operators.names == ("aten::mm", "Optimizer.step#SGD")
+        for summary in summaries(Plan(ranks=2, steps=4)):
+            assert summary.work.operators.names == ("aten::mm", "Optimizer.step#SGD")
 
     def test_a_rank_that_is_late_every_tenth_step_is(self) -> None:
-        found = answered(Plan(late_rank=1, late_ns=5_000_000, late_every=10, steps=40))
-        worst = found.findings[0]
+        answer = answered(Plan(late_rank=1, late_ns=5_000_000, late_every=10, steps=40))
+        worst = answer.findings[0]
         assert worst.evidence["rank"] == 1
         assert not worst.evidence["persistent"]
         assert worst.evidence["steps"] == [10, 20, 30]
-        assert "every 10th step" in found.verdict
+        assert "every 10th step" in answer.verdict
 
     @pytest.mark.parametrize("seed", range(6))
     def test_none_is_named_where_none_is(self, seed: int) -> None:
-        found = answered(Plan(ranks=6, jitter_ns=60_000, seed=seed, transfer_ns=10_000))
-        assert not [each for each in found.findings if each.id == "straggler"]
+        answer = answered(Plan(ranks=6, jitter_ns=60_000, seed=seed, transfer_ns=10_000))
+        assert not [item for item in answer.findings if item.id == "straggler"]
 
     def test_a_late_host_is_named(self) -> None:
         plan = Plan(ranks=8, hosts=4, steps=10, late_rank=2, late_count=2, late_ns=2_000_000)
-        told = answered(plan).findings
-        assert told[0].id == "slow-host"
-        assert "host1" in told[0].title
+        answer = answered(plan).findings
+        assert answer[0].id == "slow-host"
+        assert "host1" in answer[0].title
 
 
 class TestLeftOut:
@@ -103,7 +103,7 @@ class TestLeftOut:
         job = stepscope.open_job(folder)
         assert job.number.tolist() == [1, 2]
         assert job.missing == (0, 3)
-        reasons = {Path(each.path).name: each.reason for each in job.left_out}
+        reasons = {Path(item.path).name: item.reason for item in job.left_out}
         assert "another run" in reasons["rank-3-2.stepscope"]
         assert "is another trace of rank 1" in {**reasons, "": ""}.get(
             "rank-1.stepscope", reasons.get("copy-of-1.stepscope", "")
@@ -119,7 +119,7 @@ class TestLeftOut:
         (folder / "rank-3.json").write_bytes(text[: len(text) // 2])
         job = stepscope.open_job(folder)
         assert job.missing == (3,)
-        assert [each.rank for each in job.left_out] == [3]
+        assert [item.rank for item in job.left_out] == [3]
         assert "ends early" in job.left_out[0].reason
 
     def test_what_is_no_job_is_an_error_with_a_way_out(self, folder: Path, tmp_path: Path) -> None:
@@ -189,10 +189,10 @@ def test_a_rank_that_never_arrives_is_named() -> None:
     stuck.end_ns += 10_000_000_000
     for name in ("kind", "seq", "arrived_ns", "done_ns", "waited_ns", "step", "is_open"):
         setattr(stuck, name, getattr(stuck, name)[:last])
-    found = jobs.job_answer(job_of("made", ranks))
-    assert found.findings[0].id == "hang"
-    assert found.verdict == f"Rank 2 never arrived at all_reduce {last} of group 0 (0,1,2)."
-    assert f"rank 2 reached all_reduce {last - 1}" in found.findings[0].text
+    answer = jobs.job_answer(job_of("made", ranks))
+    assert answer.findings[0].id == "hang"
+    assert answer.verdict == f"Rank 2 never arrived at all_reduce {last} of group 0 (0,1,2)."
+    assert f"rank 2 reached all_reduce {last - 1}" in answer.findings[0].text
 
 
 class TestFlightRecorder:
@@ -210,12 +210,12 @@ class TestFlightRecorder:
     def test_the_rank_that_others_wait_for_is_found(self, tmp_path: Path) -> None:
         for rank, numbers in enumerate(([1, 2], [1, 2], [1])):
             entries = [self.entry(n, "completed" if n == 1 else "started") for n in numbers]
-            told = {
+            values = {
                 "version": "2.9",
                 "entries": entries,
                 "pg_config": {"0": {"ranks": "[0, 1, 2]"}},
             }
-            (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(told))
+            (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(values))
         dumps = [read_dump(path) for path in sorted(tmp_path.iterdir())]
         (stuck,) = stuck_in_dumps(dumps)
         assert (stuck.name, stuck.number) == ("all_reduce", 2)
@@ -238,9 +238,9 @@ class TestCommandLine:
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["summary", str(folder)]) == 0
-        told = capsys.readouterr().out
-        assert told.splitlines()[0].startswith(f"{folder}: Rank 2 is late in 6 of 6 steps")
-        assert "aligned by the ends of 30 collectives" in told
+        output = capsys.readouterr().out
+        assert output.splitlines()[0].startswith(f"{folder}: Rank 2 is late in 6 of 6 steps")
+        assert "aligned by the ends of 30 collectives" in output
         assert main(["summary", str(folder), "--json"]) == 0
         values = json.loads(capsys.readouterr().out)
         assert values["findings"][0]["evidence"]["rank"] == 2
@@ -260,10 +260,10 @@ def test_the_page_shows_ranks_collectives_and_two_ranks(reports: Reports, tmp_pa
     times = times_of(plan)
     traces = {rank: trace_of(times, rank) for rank in range(plan.ranks)}
     ranks = [reduced(trace, f"rank-{rank}") for rank, trace in traces.items()]
-    found = jobs.job_answer(job_of("made", ranks))
+    answer = jobs.job_answer(job_of("made", ranks))
     path = tmp_path / "job.html"
     links = {7: "job-ranks/rank-7.html"}
-    export_job_html(found, path, links=links, traces={rank: traces[rank] for rank in (7, 3)})
+    export_job_html(answer, path, links=links, traces={rank: traces[rank] for rank in (7, 3)})
     page = reports.open(path)
     assert page.locator("h1").text_content().startswith("Rank 7 is late in 6 of 6 steps")
     assert page.locator(".rank-own a").get_attribute("href") == links[7]

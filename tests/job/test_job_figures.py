@@ -62,11 +62,11 @@ def test_arrivals_waits_and_blame_are_those_of_the_plan() -> None:
         first, *_, second, last = sorted(came)
         assert blame.blame_ns[i] == last - second
         assert blame.spread_ns[i] == last - first
-        assert blame.wait_ns[i] == sum(last - each for each in came)
+        assert blame.wait_ns[i] == sum(last - item for item in came)
         named = came.index(last) if last - second > job.residual_ns else -1
         assert blame.last_rank[i] == named
         rows = arrivals.collective == i
-        assert arrivals.wait_ns[rows].tolist() == [last - each for each in came]
+        assert arrivals.wait_ns[rows].tolist() == [last - item for item in came]
 
 
 def test_nobody_is_blamed_below_the_residual() -> None:
@@ -97,15 +97,15 @@ def covered_by_brute_force(
 
 def check_overlaps(trace: Trace) -> int:
     """Compare the sums of each device, or of the host; return how many there are."""
-    found = collectives(trace)
-    rows, exposed = overlaps(trace, found)
+    result = collectives(trace)
+    rows, exposed = overlaps(trace, result)
     slices, work = trace.slices, device_work(trace)
-    every = [each for each in rows if each.group == ALL]
+    every = [item for item in rows if item.group == ALL]
     for row in every:
-        start, end = found.start_ns.tolist(), found.end_ns.tolist()
+        start, end = result.start_ns.tolist(), result.end_ns.tolist()
         talk = list(zip(start, end, strict=True))
         if row.device == HOST:
-            compute = host_compute(trace, {*found.row.tolist(), *found.host_row.tolist()})
+            compute = host_compute(trace, {*result.row.tolist(), *result.host_row.tolist()})
         else:
             mine = work.device == work.devices.index(row.device)
             talks = work.rows[mine & (work.kind == WorkKind.COMMUNICATION)]
@@ -125,18 +125,18 @@ def host_compute(trace: Trace, communicates: set[int]) -> list[tuple[int, int]]:
     parent = slices.parent.tolist()
 
     def above(row: int) -> set[int]:
-        found = set()
+        names_seen = set()
         while row >= 0:
-            found.add(row)
+            names_seen.add(row)
             row = parent[row]
-        return found
+        return names_seen
 
     around = set().union(*(above(row) for row in communicates))
     operators = np.flatnonzero(
         (slices.kind == SliceKind.OPERATOR) & (slices.flags & SliceFlags.ASYNC == 0)
     ).tolist()
-    kept = [row for row in operators if row not in around and not above(row) & communicates]
-    return [(int(slices.start_ns[row]), int(slices.end_ns[row])) for row in kept]
+    remaining = [row for row in operators if row not in around and not above(row) & communicates]
+    return [(int(slices.start_ns[row]), int(slices.end_ns[row])) for row in remaining]
 
 
 def test_overlap_is_exact_on_made_ranks() -> None:
@@ -153,8 +153,8 @@ def test_overlap_is_exact_on_real_ranks() -> None:
 
 def test_a_replay_gives_the_recorded_times_again() -> None:
     _, job = made(Plan(late_rank=2, late_ns=3_000_000, steps=6))
-    found = job.meetings.take(np.isin(job.meetings.step, job.steps[job.steady]))
-    recorded = int(found.done_ns.max() - found.arrived_ns.min())
+    result = job.meetings.take(np.isin(job.meetings.step, job.steps[job.steady]))
+    recorded = int(result.done_ns.max() - result.arrived_ns.min())
     assert duration_ns(chains_of(job)) == recorded
 
 

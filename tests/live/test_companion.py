@@ -74,15 +74,15 @@ def started() -> Iterator[Any]:
 
 def status() -> dict[str, Any]:
     """Return what the one program says of itself, once it can be asked."""
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
 
     def is_there() -> bool:
-        found[:] = living()
-        return bool(found)
+        collected[:] = living()
+        return bool(collected)
 
     wait_until(is_there, "a program that can be asked")
-    (told,) = found
-    return told
+    (result,) = collected
+    return result
 
 
 def captures(folder: Path) -> list[Trace]:
@@ -99,25 +99,25 @@ def reasons(folder: Path) -> list[str]:
 def test_a_program_is_listed_and_captured(started: Any, tmp_path: Path, memory: str) -> None:
     variables = {"STEPSCOPE_STREAM_MEMORY": memory} if memory else {}
     program = started(WAITING, "--last", "60s", **variables)
-    told = status()
-    assert (told["recording"], told["rank"], told["program"]) == ("ring", "", "-c")
-    assert told["memory_bytes"] > 1 << 20
-    for pid in (told["pid"], program.pid):  # its own, and that of `stepscope run`
+    result = status()
+    assert (result["recording"], result["rank"], result["program"]) == ("ring", "", "-c")
+    assert result["memory_bytes"] > 1 << 20
+    for pid in (result["pid"], program.pid):  # its own, and that of `stepscope run`
         assert [step[0] for step in ask(pid, {"do": "steps"})["steps"]] == [0, 1, 2]
-    answer = ask(told["pid"], {"do": "capture", "reason": "a test"}, 60)
+    answer = ask(result["pid"], {"do": "capture", "reason": "a test"}, 60)
     assert answer["path"] == str(tmp_path / "out-capture-1.stepscope")
     (trace,) = captures(tmp_path)
     assert trace.info.user["capture"]["reason"] == "a test"
-    assert trace.info.pid == told["pid"]
+    assert trace.info.pid == result["pid"]
     assert "ProfilerStep#1" in trace.names()
     for wrong in ({"no_such": 1}, {"stacks": "no_such"}):
         with pytest.raises(StepscopeError, match="no_such"):
-            ask(told["pid"], {"do": "capture", "options": wrong})
+            ask(result["pid"], {"do": "capture", "options": wrong})
     with pytest.raises(StepscopeError, match="stepscope run --shapes"):
-        ask(told["pid"], {"do": "capture", "options": {"shapes": True}})
+        ask(result["pid"], {"do": "capture", "options": {"shapes": True}})
     program.communicate()
     assert living() == []
-    assert read_trace(tmp_path / "out.stepscope").info.pid == told["pid"]
+    assert read_trace(tmp_path / "out.stepscope").info.pid == result["pid"]
 
 
 def test_what_is_recorded_from_now_on_can_be_had_alone(started: Any, tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ for line in sys.stdin:
 def test_top_shows_what_the_program_does(started: Any) -> None:
     started(WAITING)
     words = [sys.executable, "-m", "stepscope", "top", str(status()["pid"]), "--json"]
-    told = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
-    assert (told["count"], told["recording"]) == (3, "all")
-    assert "verdict" in told["answer"]
+    parsed = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+    assert (parsed["count"], parsed["recording"]) == (3, "all")
+    assert "verdict" in parsed["answer"]
 
 
 def test_without_a_control_socket_nobody_can_ask(started: Any) -> None:
@@ -184,7 +184,7 @@ sys.stdin.read()
 
 def _slow_step(trace: Trace, number: int) -> bool:
     steps = trace.info.user["capture"]["slow_steps"]
-    return number in [each["step"] for each in steps]
+    return number in [step["step"] for step in steps]
 
 
 def test_exceptions_of_any_thread_are_captured(tmp_path: Path) -> None:
@@ -200,9 +200,9 @@ raise KeyError("at the end")
     options = ["--on-exception", "-q", "--no-report", "-o", "out.stepscope"]
     done = stepscope_run(*options, "failing.py", cwd=tmp_path)
     assert done.returncode == 1
-    told = "; ".join(reasons(tmp_path))
-    assert "ValueError: on a thread" in told
-    assert "KeyError: 'at the end'" in told
+    text = "; ".join(reasons(tmp_path))
+    assert "ValueError: on a thread" in text
+    assert "KeyError: 'at the end'" in text
 
 
 def test_a_signal_and_much_memory_are_captured(started: Any, tmp_path: Path) -> None:
@@ -256,9 +256,9 @@ else:
 """
     started(code)
     wait_until(lambda: len(living()) == 2, "two ranks")
-    found = {each["rank"]: each["pid"] for each in living()}
-    assert set(found) == {"0", "1"}
-    answer = ask(found["1"], {"do": "capture"}, 60)
+    by_name = {item["rank"]: item["pid"] for item in living()}
+    assert set(by_name) == {"0", "1"}
+    answer = ask(by_name["1"], {"do": "capture"}, 60)
     assert answer["path"] == str(tmp_path / "out-rank1-capture-1.stepscope")
     trace = read_trace(answer["path"])
     assert trace.info.rank == 1

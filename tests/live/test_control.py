@@ -33,9 +33,9 @@ def test_a_program_that_serves_is_listed_and_captured(tmp_path: Path) -> None:
     with stepscope.serve(keep=Last(seconds=60), sample=False):
         with record_function("ProfilerStep#3"):
             pass
-        (told,) = living()
-        assert told["pid"] == os.getpid()
-        assert told["recording"] == "ring"
+        (result,) = living()
+        assert result["pid"] == os.getpid()
+        assert result["recording"] == "ring"
         assert [step[0] for step in ask(os.getpid(), {"do": "steps"})["steps"]] == [3]
         path = tmp_path / "x.stepscope"
         request = {"do": "capture", "path": str(path), "reason": "a test"}
@@ -56,8 +56,8 @@ def test_the_rank_is_the_launchers_whoever_that_is(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
     monkeypatch.setenv("PMIX_NAMESPACE", "prterun-1@1")
     with stepscope.serve(keep=Last(seconds=60), sample=False):
-        (told,) = living()
-        assert (told["rank"], told["world_size"], told["job"]) == ("2", "4", "prterun-1@1")
+        (result,) = living()
+        assert (result["rank"], result["world_size"], result["job"]) == ("2", "4", "prterun-1@1")
         answer = ask(os.getpid(), {"do": "capture"}, 60)
     assert answer["rank"] == "2"
     assert "-rank2-" in answer["path"]
@@ -65,8 +65,8 @@ def test_the_rank_is_the_launchers_whoever_that_is(monkeypatch: pytest.MonkeyPat
 
 def test_without_a_ring_it_is_recorded_from_now_on(tmp_path: Path) -> None:
     with stepscope.serve():
-        (told,) = living()
-        assert told["recording"] == ""
+        (result,) = living()
+        assert result["recording"] == ""
         path = tmp_path / "x.stepscope"
         request = {"do": "capture", "seconds": 0.05, "path": str(path)}
         ask(os.getpid(), request, 60)
@@ -96,7 +96,7 @@ def test_only_the_owner_gets_in_and_garbage_does_not_disturb() -> None:
         with _connected(path) as line, pytest.raises(OSError):
             for _ in range(200):
                 line.sendall(b"x" * 10_000)
-        assert [each["pid"] for each in living()] == [os.getpid()]
+        assert [item["pid"] for item in living()] == [os.getpid()]
         for line in half_open:
             line.close()
 

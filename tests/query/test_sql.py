@@ -50,9 +50,9 @@ def test_the_query_of_the_newcomer(trace: Trace) -> None:
 
 
 def test_every_view_has_the_columns_that_it_documents(trace: Trace) -> None:
-    for each in (trace, empty_trace()):
+    for item in (trace, empty_trace()):
         for view in VIEWS:
-            frame = run_sql({"one": each}, f"select * from {view.name}")
+            frame = run_sql({"one": item}, f"select * from {view.name}")
             assert set(frame.columns) == {*view.columns, "trace"}, view.name
 
 
@@ -143,10 +143,13 @@ def test_the_command_writes_every_form(
 
     assert b"| a.stepscope | 30,000 |" in printed()
     assert printed("--format", "csv") == b"trace,ns\na.stepscope,30000\nb.stepscope,30000\n"
-    told = json.loads(printed("--json"))
-    assert told["schema"] == "stepscope.sql/1"
-    assert [tuple(row.values()) for row in told["rows"]] == wanted
-    assert told["columns"] == [{"name": "trace", "type": "String"}, {"name": "ns", "type": "Int64"}]
+    parsed = json.loads(printed("--json"))
+    assert parsed["schema"] == "stepscope.sql/1"
+    assert [tuple(row.values()) for row in parsed["rows"]] == wanted
+    assert parsed["columns"] == [
+        {"name": "trace", "type": "String"},
+        {"name": "ns", "type": "Int64"},
+    ]
     assert pl.read_ipc(io.BytesIO(printed("--format", "arrow"))).rows() == wanted
     file = tmp_path / "out.parquet"
     printed("-o", str(file))
@@ -155,8 +158,8 @@ def test_the_command_writes_every_form(
 
 def test_the_command_lists_its_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "--tables"]) == 0
-    told = capsys.readouterr().out
-    assert all(f"{view.name}: {view.meaning}" in told for view in VIEWS)
+    output = capsys.readouterr().out
+    assert all(f"{view.name}: {view.meaning}" in output for view in VIEWS)
 
 
 def test_the_docs_have_the_tables() -> None:

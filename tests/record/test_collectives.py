@@ -21,7 +21,7 @@ def call(name: str, start: int, group: str | None = None, number: int | None = N
 def numbers_of(*calls: Collective) -> list[int | None]:
     """Return the numbers that the calls get."""
     number_calls(calls)
-    return [each.number for each in calls]
+    return [item.number for item in calls]
 
 
 def test_calls_are_numbered_by_those_that_have_a_number() -> None:
@@ -39,15 +39,15 @@ def test_a_note_belongs_to_the_call_within_it_on_its_thread() -> None:
     calls[2].thread = "8"
     notes = [Collective("allreduce", at - 5, at + 20, "7", group=str(at)) for at in (100, 300)]
     take_notes(calls, notes)
-    assert [each.group for each in calls] == ["100", None, None]
+    assert [item.group for item in calls] == ["100", None, None]
 
 
 def test_the_flight_recorder_knows_calls_by_number_and_by_time() -> None:
     calls = [call("allreduce", 10**9, "0", 4), call("broadcast", 2 * 10**9), call("barrier", 3)]
-    known = [call("allreduce", 5, "0", 4), call("broadcast", 2 * 10**9 + 3, "1", 9)]
-    known[0].dtype, known[1].dtype = "Float", "Long"
-    complete_calls(calls, known)
-    assert [(each.group, each.number, each.dtype) for each in calls] == [
+    expected = [call("allreduce", 5, "0", 4), call("broadcast", 2 * 10**9 + 3, "1", 9)]
+    expected[0].dtype, expected[1].dtype = "Float", "Long"
+    complete_calls(calls, expected)
+    assert [(item.group, item.number, item.dtype) for item in calls] == [
         ("0", 4, "Float"),
         ("1", 9, "Long"),
         (None, None, None),
@@ -79,13 +79,13 @@ def test_arguments_are_added_to_those_that_are_there() -> None:
         args=args,
     )
     captured = Captured(slices, (Track("1", "7"),), texts)
-    (found,) = calls_named(captured, lambda text: "allreduce" if "allreduce" in text else None)
-    assert (found.name, found.start_ns, found.end_ns, found.thread, found.rows) == (
+    (outcome,) = calls_named(captured, lambda text: "allreduce" if "allreduce" in text else None)
+    assert (outcome.name, outcome.start_ns, outcome.end_ns, outcome.thread, outcome.rows) == (
         *("allreduce", 5, 8, "7"),
         [0],
     )
-    found.group, found.number, found.is_async = "0", 3, True
-    result = annotated(captured, {0: found.pairs({"0": Group("0", (4, 5))}, rank=4)})
+    outcome.group, outcome.number, outcome.is_async = "0", 3, True
+    result = annotated(captured, {0: outcome.pairs({"0": Group("0", (4, 5))}, rank=4)})
     pairs = result.slices.args.of_row(0, result.strings)
     assert pairs == {
         "Sampled dims": [[2]],

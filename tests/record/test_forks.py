@@ -229,7 +229,7 @@ def test_code_that_comes_and_goes_in_a_child_is_told_apart() -> None:
         nodes = _native.graph_nodes(np.array(numbers))
         stacks = nodes["stack"][nodes["row"]].tolist()
         names = [nodes["texts"][int(nodes["frame"][stack])] for stack in stacks]
-        assert [name.rpartition("_")[2] for name in names] == [str(each) for each in numbers]
+        assert [name.rpartition("_")[2] for name in names] == [str(item) for item in numbers]
         assert len(addresses) < len(numbers)  # else it shows nothing
 
     noted(1)  # the parent has copies of code already

@@ -45,10 +45,10 @@ def block(size: int = LARGE) -> torch.Tensor:
 
 def lines_of(trace: Trace) -> Counter[str]:
     """Count the bytes of each innermost frame."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for stack, size in zip(trace.held.stack.tolist(), trace.held.size.tolist(), strict=True):
-        found[trace.strings[int(trace.stacks.frame[stack])]] += size
-    return found
+        counts[trace.strings[int(trace.stacks.frame[stack])]] += size
+    return counts
 
 
 def functions_of(trace: Trace) -> list[str]:
@@ -58,24 +58,24 @@ def functions_of(trace: Trace) -> list[str]:
 
 
 def test_what_is_held_at_the_end_is_there_with_its_line() -> None:
-    kept: list[Any] = []
+    remaining: list[Any] = []
 
     def run() -> None:
         for _ in range(5):
-            kept.append(block())
+            remaining.append(block())
             advance_clock(SECOND)
 
     trace = recorded(run)
-    held = trace.held
-    assert held.time_ns.tolist() == [i * SECOND for i in range(5)]
-    assert held.duration_ns.tolist() == [(5 - i) * SECOND for i in range(5)]
-    assert held.is_held.tolist() == [1] * 5
-    assert {trace.strings[int(i)] for i in held.device} == {"cpu"}
+    blocks = trace.held
+    assert blocks.time_ns.tolist() == [i * SECOND for i in range(5)]
+    assert blocks.duration_ns.tolist() == [(5 - i) * SECOND for i in range(5)]
+    assert blocks.is_held.tolist() == [1] * 5
+    assert {trace.strings[int(i)] for i in blocks.device} == {"cpu"}
     (line,) = lines_of(trace)
     number = block.__code__.co_firstlineno + 1
     assert line.endswith(f"test_held_memory.py({number}): block")
     assert functions_of(trace)[:2] == ["block", "run"]
-    assert trace.name_of(int(held.slice[0])) == "aten::empty"
+    assert trace.name_of(int(blocks.slice[0])) == "aten::empty"
 
 
 def test_what_was_given_back_late_is_there_and_what_was_at_once_is_not() -> None:
@@ -87,44 +87,46 @@ def test_what_was_given_back_late_is_there_and_what_was_at_once_is_not() -> None
         del late
         advance_clock(SECOND)
 
-    held = recorded(run).held
-    assert held.is_held.tolist() == [0]
-    assert held.duration_ns.tolist() == [5 * SECOND]
+    blocks = recorded(run).held
+    assert blocks.is_held.tolist() == [0]
+    assert blocks.duration_ns.tolist() == [5 * SECOND]
 
 
 def test_sizes_add_up_to_what_is_held() -> None:
-    kept = []
+    remaining = []
 
     def run() -> None:
         for size in (100, 10_000, 1_000_000):
-            kept.extend(block(size) for _ in range(200_000_000 // size if size > 100 else 20_000))
+            remaining.extend(
+                block(size) for _ in range(200_000_000 // size if size > 100 else 20_000)
+            )
 
-    held = recorded(run).held
-    total = sum(each.nbytes for each in kept)
+    blocks = recorded(run).held
+    total = sum(item.nbytes for item in remaining)
     # Some 390 drawn by lot, which are 5 % apart from the truth; these are six times that.
-    assert abs(held.size.sum() - total) < 0.3 * total
-    assert len(held) < 1_000
+    assert abs(blocks.size.sum() - total) < 0.3 * total
+    assert len(blocks) < 1_000
 
 
 def test_a_block_is_freed_on_whatever_thread() -> None:
-    kept = [None]
+    remaining = [None]
 
     def run() -> None:
-        kept[0] = block()  # type: ignore[call-overload]
+        remaining[0] = block()  # type: ignore[call-overload]
         advance_clock(SECOND)
-        thread = threading.Thread(target=kept.clear)
+        thread = threading.Thread(target=remaining.clear)
         thread.start()
         thread.join()
 
-    held = recorded(run).held
-    assert held.is_held.tolist() == [0]
+    blocks = recorded(run).held
+    assert blocks.is_held.tolist() == [0]
 
 
 def test_blocks_of_other_threads_have_their_stacks() -> None:
-    kept = []
+    remaining = []
 
     def works() -> None:
-        kept.append(block())
+        remaining.append(block())
 
     def run() -> None:
         thread = threading.Thread(target=works, name="worker")
@@ -137,10 +139,10 @@ def test_blocks_of_other_threads_have_their_stacks() -> None:
 
 
 def test_memory_and_a_sample_of_it_can_be_recorded_together() -> None:
-    kept = []
+    remaining = []
 
     def run() -> None:
-        kept.append(block())
+        remaining.append(block())
         block(1_000)
 
     trace = recorded(run, memory=True)
@@ -162,13 +164,13 @@ def test_a_resized_tensor_works_and_memory_of_before_is_unknown() -> None:
 
 
 def test_recordings_within_each_other_have_each_their_own() -> None:
-    kept = []
+    remaining = []
 
     def inner() -> None:
-        kept.append(block())
+        remaining.append(block())
 
     def outer() -> None:
-        kept.append(block())
+        remaining.append(block())
         session = Session(make_sources(RecordOptions(held_memory=True)))
         session.start()
         inner()
@@ -180,13 +182,13 @@ def test_recordings_within_each_other_have_each_their_own() -> None:
 
 
 def test_a_forked_child_goes_on_as_without_us() -> None:
-    kept = []
+    remaining = []
 
     def run() -> None:
-        kept.append(block())
+        remaining.append(block())
         child = os.fork()
         if not child:
-            kept.clear()
+            remaining.clear()
             os._exit(block().numel() != LARGE)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -194,8 +196,8 @@ def test_a_forked_child_goes_on_as_without_us() -> None:
 
 
 def test_it_is_saved_joined_and_loaded(tmp_path: Path) -> None:
-    kept = []
-    trace = recorded(lambda: kept.append(block()))
+    remaining = []
+    trace = recorded(lambda: remaining.append(block()))
     trace.save(tmp_path / "it.stepscope")
     loaded = Trace.load(tmp_path / "it.stepscope")
     assert loaded.held.size.tolist() == trace.held.size.tolist()

@@ -55,8 +55,8 @@ class Anatomy:
     def named_modules(self, model: Any) -> Iterable[tuple[str, Any]]:
         yield "", model
         for name, part in model.parts.items():
-            for below, each in self.named_modules(part):
-                yield f"{name}.{below}".rstrip("."), each
+            for below, named_module in self.named_modules(part):
+                yield f"{name}.{below}".rstrip("."), named_module
 
     def parameter_sizes(self, module: Any, *, of_all_below: bool) -> Iterable[int | None]:
         return [3 if of_all_below else 1]
@@ -87,8 +87,8 @@ def calls_recorded(*, named: bool = False) -> Iterator[Session]:
 
 def modules_of(trace: Trace) -> list[tuple[str, str | None]]:
     """Return (name, parent) of every module call."""
-    found = zip(parents(trace), trace.slices.kind.tolist(), strict=True)
-    return [pair for pair, kind in found if kind == SliceKind.MODULE]
+    pairs = zip(parents(trace), trace.slices.kind.tolist(), strict=True)
+    return [pair for pair, kind in pairs if kind == SliceKind.MODULE]
 
 
 def test_the_outermost_call_is_recorded_with_its_modes() -> None:
@@ -111,8 +111,8 @@ def test_all_calls_go_by_their_names() -> None:
         model()
     trace = trace_of(session)
     assert modules_of(trace) == [("Model", None), ("a", "Model"), ("a.b", "a"), ("c", "Model")]
-    told = [trace.slices.args.of_row(row, trace.strings) for row in range(len(trace))]
-    assert {"Class": "Part", "Parameters": 3, "Own parameters": 1} in told
+    values = [trace.slices.args.of_row(row, trace.strings) for row in range(len(trace))]
+    assert {"Class": "Part", "Parameters": 3, "Own parameters": 1} in values
 
 
 def test_exceptions_pass_and_end_the_call() -> None:

@@ -139,20 +139,20 @@ def test_one_range_shared_by_threads_stays_with_each(session: Session) -> None:
 
 def test_who_entered_before_the_recording_does_not_end_another_threads_range() -> None:
     scope = record_function("shared")
-    entered, go, left = threading.Event(), threading.Event(), threading.Event()
+    entered, go, rest = threading.Event(), threading.Event(), threading.Event()
 
     def early() -> None:
         with scope:
             entered.set()
             go.wait()
-        left.set()
+        rest.set()
 
     thread = threading.Thread(target=early)
     thread.start()
     entered.wait()
     with ranges_recorded() as session, scope:
         go.set()
-        left.wait()
+        rest.wait()
         with record_function("inside"):
             pass
     thread.join()

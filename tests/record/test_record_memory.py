@@ -62,8 +62,8 @@ def test_what_was_there_before_is_not_counted_when_it_goes() -> None:
 def test_a_block_that_was_sampled_too_is_given_back_after_the_recording() -> None:
     before = allocated_before()
     with profile(profile_memory=True, held_memory=True):
-        kept = [torch.empty(16 << 20, dtype=torch.uint8)]
-    kept.clear()
+        remaining = [torch.empty(16 << 20, dtype=torch.uint8)]
+    remaining.clear()
     assert allocated_before() == before
 
 
@@ -75,13 +75,13 @@ def test_without_profile_memory_nothing_is_kept() -> None:
 
 def test_tensors_outlive_the_recording_that_saw_them_made() -> None:
     with profile(profile_memory=True):
-        kept = [torch.full((256,), float(i)) for i in range(50)]
-    assert [float(tensor[0]) for tensor in kept] == list(range(50))
-    kept[7].resize_(1024)
-    assert float(kept[7][0]) == 7.0
+        remaining = [torch.full((256,), float(i)) for i in range(50)]
+    assert [float(tensor[0]) for tensor in remaining] == list(range(50))
+    remaining[7].resize_(1024)
+    assert float(remaining[7][0]) == 7.0
     with profile(profile_memory=True) as prof:
-        kept[8].resize_(1024)
-        kept.clear()
+        remaining[8].resize_(1024)
+        remaining.clear()
     # The block that was handed out between the two is unknown, and so is its release.
     sizes = [size for _, size in changes(prof.trace)]
     assert sizes == [4 * KILOBYTE, -KILOBYTE, *sizes[2:]]
@@ -121,12 +121,12 @@ def test_operators_allocate_what_torch_says_on_one_thread(name: str) -> None:
         for average in theirs.key_averages()
         if average.self_cpu_memory_usage
     }
-    found: dict[str | None, int] = {}
+    by_name: dict[str | None, int] = {}
     for operator, size in changes(ours.trace):
-        found[operator] = found.get(operator, 0) + size
+        by_name[operator] = by_name.get(operator, 0) + size
     del expected["[memory]"]
-    found.pop(None, None)
-    assert {key: size for key, size in found.items() if size} == expected
+    by_name.pop(None, None)
+    assert {key: size for key, size in by_name.items() if size} == expected
 
 
 def test_a_child_process_goes_on_allocating_after_a_fork() -> None:
@@ -150,14 +150,14 @@ def test_the_chrome_trace_has_torchs_memory_instants(tmp_path: Path) -> None:
 
     def instants(name: str) -> list[dict[str, Any]]:
         events = json.loads((tmp_path / name).read_text())["traceEvents"]
-        found = [event for event in events if event["name"] == "[memory]"]
-        return sorted(found, key=lambda event: float(event["ts"]))
+        values = [event for event in events if event["name"] == "[memory]"]
+        return sorted(values, key=lambda event: float(event["ts"]))
 
-    expected, found = instants("theirs.json"), instants("ours.json")
+    expected, result = instants("theirs.json"), instants("ours.json")
     # torch tells of releases of what it had seen handed out in an earlier recording, too.
-    ours_addresses = {event["args"]["Addr"] for event in found if event["args"]["Bytes"] > 0}
+    ours_addresses = {event["args"]["Addr"] for event in result if event["args"]["Bytes"] > 0}
     expected = [event for event in expected if event["args"]["Addr"] in ours_addresses]
     for key in ("Addr", "Bytes", "Device Type", "Device Id"):
-        assert [e["args"][key] for e in found] == [e["args"][key] for e in expected]
-    assert {event["cat"] for event in found} == {event["cat"] for event in expected}
-    assert {event["s"] for event in found} == {"t"}
+        assert [e["args"][key] for e in result] == [e["args"][key] for e in expected]
+    assert {event["cat"] for event in result} == {event["cat"] for event in expected}
+    assert {event["s"] for event in result} == {"t"}

@@ -44,10 +44,10 @@ def test_inputs_are_those_that_torch_writes_for_the_same_run(name: str, tmp_path
         step()
     theirs.export_chrome_trace(str(tmp_path / "torch.json"))
     expected = torchs_inputs(tmp_path / "torch.json")
-    found = [pair for pair in inputs_of(ours.trace) if pair[1]]
+    values = [pair for pair in inputs_of(ours.trace) if pair[1]]
     expected = [pair for pair in expected if pair[1]]
-    assert sorted(map(repr, found)) == sorted(map(repr, expected))
-    assert len(found) > 20
+    assert sorted(map(repr, values)) == sorted(map(repr, expected))
+    assert len(values) > 20
 
 
 def test_a_repeated_signature_is_kept_once() -> None:
@@ -94,8 +94,8 @@ def test_every_kind_of_input_is_spelled_as_torch_does(tmp_path: Path) -> None:
         x.to_sparse().coalesce()
     theirs.export_chrome_trace(str(tmp_path / "torch.json"))
     expected = [pair for pair in torchs_inputs(tmp_path / "torch.json") if pair[1]]
-    found = [pair for pair in inputs_of(ours.trace) if pair[1]]
-    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+    values = [pair for pair in inputs_of(ours.trace) if pair[1]]
+    assert sorted(map(repr, values)) == sorted(map(repr, expected))
 
 
 def test_an_operator_without_inputs_has_no_args() -> None:

@@ -281,17 +281,17 @@ def test_code_is_let_go_when_nothing_records() -> None:
 @pytest.mark.slow
 def test_two_hundred_recordings_do_not_keep_their_code() -> None:
     no_events_are_held()
-    kept: list[weakref.ref[Any]] = []
+    remaining: list[weakref.ref[Any]] = []
     for i in range(200):
         with stacks_recorded() as session:
             scope: dict[str, Any] = {"mark": mark}
             exec(f"def f(): mark('m{i}')", scope)
             scope["f"]()
-            kept.append(weakref.ref(scope["f"].__code__))
+            remaining.append(weakref.ref(scope["f"].__code__))
         assert len(trace_of(session).stacks) < 100
         del scope
     gc.collect()
-    assert [code for code in kept if code() is not None] == []
+    assert [code for code in remaining if code() is not None] == []
 
 
 def test_without_being_asked_nothing_has_a_stack() -> None:

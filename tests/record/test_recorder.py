@@ -284,8 +284,8 @@ def test_what_is_kept_and_what_is_lost_is_what_was_made(keep: Keep, count: int) 
     names, lost = made_and_kept(count, MemoryLimit(SMALLEST, keep))
     assert len(names) + lost == count
     everything = [f"r{i}" for i in range(count)]
-    kept = everything[: len(names)] if keep is Keep.OLDEST else everything[lost:]
-    assert names == kept
+    remaining = everything[: len(names)] if keep is Keep.OLDEST else everything[lost:]
+    assert names == remaining
 
 
 @pytest.mark.parametrize("keep", Keep)

@@ -98,9 +98,9 @@ def test_a_window_that_wants_all_lets_a_ring_grow_only_for_its_time() -> None:
                 pass
         recorder = RUNNING.best()
         assert recorder is not None
-        held = recorder.snapshot()
-        assert held is not None
-        assert len(held) < (1 << 20) / RECORD_BYTES + 5_000
+        blocks = recorder.snapshot()
+        assert blocks is not None
+        assert len(blocks) < (1 << 20) / RECORD_BYTES + 5_000
 
 
 def test_a_capture_is_a_trace_that_says_why(tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ def test_slow_steps_are_captured_whole_and_no_others(
                 watch.look_at_steps(steps)
                 watch.capture_waiting()
     stepscope.wait_for_exports()
-    found = set()
+    names_seen = set()
     for path in tmp_path.glob("*.stepscope"):
         trace = stepscope.read_trace(path)
         for slow in trace.info.user["capture"]["slow_steps"]:
             rows = [i for i, n in enumerate(trace.slices.step) if n == slow["step"]]
             assert trace.slices.duration_ns[rows].max() == 5 * MS
-            found.add(slow["step"])
-    assert found == planted
+            names_seen.add(slow["step"])
+    assert names_seen == planted
 
 
 def test_captures_are_limited_in_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,14 +208,14 @@ def test_a_budget_turns_the_dearest_off_in_its_order() -> None:
         return burden in was_on
 
     budget = Budget(0.01, 1_000, turn_off, lines.append)
-    found = []
+    collected = []
     for second, events in enumerate((0, 10_000, 30_000, 50_000, 70_000, 90_000), start=1):
         budget.look(events, second * 1_000 * MS)
-        found.append(list(turned_off))
+        collected.append(list(turned_off))
     calls_to_operators = [CALLS, MODULES, SAMPLES, OPERATORS]
-    assert found[:2] == [[], []]  # 1 % is within the budget
-    assert found[2:5] == [calls_to_operators[:1], calls_to_operators[:2], calls_to_operators]
-    assert found[5] == calls_to_operators
+    assert collected[:2] == [[], []]  # 1 % is within the budget
+    assert collected[2:5] == [calls_to_operators[:1], calls_to_operators[:2], calls_to_operators]
+    assert collected[5] == calls_to_operators
     assert lines[0] == (
         "recording costs 2.0% of the time, over the budget of 1.0%: Python calls and stacks are "
         "not recorded from now on"

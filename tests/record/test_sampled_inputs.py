@@ -38,12 +38,12 @@ def recorded(run: Callable[[], object], **options: Any) -> Trace:
 
 def inputs_of(trace: Trace, dims: str, types: str) -> list[tuple[str, str]]:
     """Return the operators that have inputs, with them."""
-    found = []
+    collected = []
     for row in range(len(trace)):
         args = trace.slices.args.of_row(row, trace.strings)
         if dims in args:
-            found.append((trace.name_of(row), str((args[dims], args[types]))))
-    return found
+            collected.append((trace.name_of(row), str((args[dims], args[types]))))
+    return collected
 
 
 def training() -> Callable[[], None]:

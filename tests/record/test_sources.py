@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from stepscope.record.options import Option
 
-GROUPS = [each for each in SOURCES if isinstance(each, SourceGroup)]
+GROUPS = [item for item in SOURCES if isinstance(item, SourceGroup)]
 
 
 def names(options: Iterable[Option[Any]]) -> set[str]:
@@ -23,7 +23,7 @@ def names(options: Iterable[Option[Any]]) -> set[str]:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_group_lists_what_its_sources_declare(group: SourceGroup) -> None:
-    listed = names([*SHARED_OPTIONS, *(option for each in GROUPS for option in each.options)])
+    listed = names([*SHARED_OPTIONS, *(option for item in GROUPS for option in item.options)])
     assert names(group.options) <= names(declared_options(group())) <= listed
 
 

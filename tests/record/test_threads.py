@@ -158,16 +158,16 @@ def test_a_thread_that_ended_before_the_stop_keeps_its_name() -> None:
 
 
 def test_a_thread_may_end_with_its_range_open() -> None:
-    kept: list[record_function] = []
+    remaining: list[record_function] = []
 
     def work(_: int) -> None:
-        kept.append(record_function("left open"))
-        kept[0].__enter__()
+        remaining.append(record_function("left open"))
+        remaining[0].__enter__()
 
     with ranges_recorded() as session:
         run_in_threads(1, work)
     assert list(trace_of(session).names()) == ["left open"]
-    kept[0].__exit__()
+    remaining[0].__exit__()
 
 
 def test_user_threads_and_autograd_threads_are_all_there() -> None:
@@ -272,12 +272,12 @@ def test_threads_that_have_ended_keep_their_names_and_nothing_else() -> None:
         living = threading.Event()
         threading.Thread(target=living.wait, name="living").start()
         ended = [threading.Thread(target=rename) for _ in range(2000)]
-        kept = weakref.WeakSet(ended)
+        remaining = weakref.WeakSet(ended)
         for thread in ended:
             thread.start()
             thread.join()
         del ended, thread
-        assert len(kept) < 2000
+        assert len(remaining) < 2000
         names = Counter(thread_names().values())
         living.set()
     assert names["living"] == 1

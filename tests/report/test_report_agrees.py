@@ -53,9 +53,9 @@ def _check_devices(trace: Trace, pages: list[PageData], folder: Path) -> None:
     assert dict(zip(table["device"], table["busy_ns"], strict=True)) == busy_ns
     rows = _saved(trace, "overview", folder)
     assert {row["device"]: row["busy_ns"] for row in rows} == busy_ns
-    told = dict(device_facts(trace))
+    by_name = dict(device_facts(trace))
     for device in list(busy_ns)[:1]:
-        assert f"busy {duration_text(busy_ns[device])} of" in told[f"device {device}"]
+        assert f"busy {duration_text(busy_ns[device])} of" in by_name[f"device {device}"]
 
 
 def _check_kernels(trace: Trace, pages: list[PageData], folder: Path) -> None:

@@ -110,10 +110,14 @@ def check_levels(trace: Trace) -> None:
             )
             assert sums.tolist() == level.tolist()
         top = timeline.peak()
-        told = values["memory.devices"][number]["peak"]
-        live = (start <= told["time"]) & (told["time"] < end) & (columns["memory.device"] == number)
+        result = values["memory.devices"][number]["peak"]
+        live = (
+            (start <= result["time"])
+            & (result["time"] < end)
+            & (columns["memory.device"] == number)
+        )
         assert columns["memory.size"][live].sum() == top.bytes
-        assert (told["bytes"], told["time"]) == (top.bytes, top.time_ns - origin_of(trace))
+        assert (result["bytes"], result["time"]) == (top.bytes, top.time_ns - origin_of(trace))
 
 
 class TestColumns:
@@ -149,8 +153,8 @@ class TestColumns:
         check_levels(trace)
         texts = [text for label, text in facts(trace) if label == "memory"]
         for peak, text in zip(overview_of(trace).peaks, texts, strict=True):
-            told = trace.memory.allocated[rows_of_device(trace, peak.device)]
-            assert peak.bytes == told.max()
+            result = trace.memory.allocated[rows_of_device(trace, peak.device)]
+            assert peak.bytes == result.max()
             assert text.startswith(f"{peak.device}: {size_text(peak.bytes)} in use at the peak")
 
     def test_blocks_end_in_the_order_the_page_is_told(self) -> None:
@@ -168,8 +172,8 @@ class TestColumns:
         top = memory_peak(torch_recording)
         assert top is not None
         assert values["memory.devices"][0]["peak"]["bytes"] == top.bytes
-        told = overview_of(torch_recording).peaks
-        assert [(peak.device, peak.bytes) for peak in told] == [("cpu", top.bytes)]
+        result = overview_of(torch_recording).peaks
+        assert [(peak.device, peak.bytes) for peak in result] == [("cpu", top.bytes)]
         site = values["memory.devices"][0]["peak"]["site"]
         assert torch_recording.strings[int(columns["memory.sites.operator"][site])]
 

@@ -80,7 +80,7 @@ def test_totals_are_those_of_the_summary(
     self_ns = data["slices.duration"].astype(np.int64) - data["slices.self"].astype(np.int64)
     assert self_ns.sum() == trace.slices.self_ns.sum()
     # ... the sums of `stepscope summary`, by operator ...
-    told = data.values["overview"]
+    result = data.values["overview"]
     rows = averages(call_tree(trace))
     scopes = data.values["operators.scopes"]
     own_ns = data["operators.name.self_cpu_ns"].astype(np.int64)
@@ -92,12 +92,12 @@ def test_totals_are_those_of_the_summary(
     assert own_ns[run].sum() == rows.self_cpu_ns.sum()
     # ... those of a step, as the terminal has them ...
     operators = step_operators(trace)
-    assert [row["name"] for row in told["operators"]] == list(operators.name[:10])
-    assert [row["self_ns"] for row in told["operators"]] == operators.self_ns[:10].tolist()
+    assert [row["name"] for row in result["operators"]] == list(operators.name[:10])
+    assert [row["self_ns"] for row in result["operators"]] == operators.self_ns[:10].tolist()
     assert data.values["answer"]["verdict"] == answer(trace).verdict
     # ... by kernel, and by step.
     kernels = kernel_table(trace)
-    assert [row["self_ns"] for row in told["kernels"]] == kernels.total_ns[:10].tolist()
+    assert [row["self_ns"] for row in result["kernels"]] == kernels.total_ns[:10].tolist()
     steps = step_table(trace)
     assert data["steps.duration"].tolist() == steps.duration_ns.tolist()
     parts = [data[f"steps.{part['id']}"] for part in data.values["steps.parts"]]
@@ -142,35 +142,35 @@ class TestLowerDetail:
     def test_the_longest_stay(self, most: int) -> None:
         trace = nested(10)
         detail = detail_of(trace, most)
-        kept = detail.trace
-        assert len(kept) <= most
-        assert len(kept) + detail.left_out == len(trace)
-        names = list(kept.names())
+        remaining = detail.trace
+        assert len(remaining) <= most
+        assert len(remaining) + detail.left_out == len(trace)
+        names = list(remaining.names())
         assert names.count("outer") == 10
         assert len([name for name in names if name.startswith("ProfilerStep")]) == 10
-        assert kept.slices.start_ns[0] == trace.slices.start_ns[0]
+        assert remaining.slices.start_ns[0] == trace.slices.start_ns[0]
 
     def test_what_is_left_out_is_found_in_what_is_around_it(self) -> None:
         trace = nested(10)
         detail = detail_of(trace, 30)
-        kept = detail.trace
+        remaining = detail.trace
         rows = np.arange(len(trace))
         for row, place in zip(rows, detail.page_rows(rows), strict=True):
-            name, shown = trace.name_of(row), kept.name_of(int(place))
+            name, shown = trace.name_of(row), remaining.name_of(int(place))
             assert shown == ("outer" if name == "inner" and shown != "inner" else name)
-            assert kept.slices.start_ns[place] <= trace.slices.start_ns[row]
+            assert remaining.slices.start_ns[place] <= trace.slices.start_ns[row]
         assert detail.page_rows(np.array([-1])).tolist() == [-1]
-        assert kept.name_of(int(kept.memory.slice[0])) in {"inner", "outer"}
+        assert remaining.name_of(int(remaining.memory.slice[0])) in {"inner", "outer"}
 
     def test_parents_and_arguments_go_along(self) -> None:
-        kept = detail_of(nested(10), 30).trace
-        ids = kept.slices.args.integers["External id"]
-        assert [kept.name_of(int(row)) for row in ids.rows] == ["outer"] * 10
-        for row in range(len(kept)):
-            parent = int(kept.slices.parent[row])
+        remaining = detail_of(nested(10), 30).trace
+        ids = remaining.slices.args.integers["External id"]
+        assert [remaining.name_of(int(row)) for row in ids.rows] == ["outer"] * 10
+        for row in range(len(remaining)):
+            parent = int(remaining.slices.parent[row])
             if parent >= 0:
-                assert kept.slices.start_ns[parent] <= kept.slices.start_ns[row]
-                assert kept.slices.end_ns[parent] >= kept.slices.end_ns[row]
+                assert remaining.slices.start_ns[parent] <= remaining.slices.start_ns[row]
+                assert remaining.slices.end_ns[parent] >= remaining.slices.end_ns[row]
 
     def test_sums_count_every_event(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         trace = nested(30)

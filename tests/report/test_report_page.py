@@ -293,8 +293,8 @@ class TestHostileInput:
         cut = tmp_path / "cut.html"
         cut.write_bytes(whole[: whole.index(b'id="data"') + 500])
         page = reports.open(cut, wait=False)
-        said = page.get_by_role("alert").inner_text()
-        assert said.startswith(
+        element = page.get_by_role("alert").inner_text()
+        assert element.startswith(
             "This report cannot be shown: Error: the file is damaged or incomplete"
         )
         reports.expect("damaged or incomplete")
@@ -303,8 +303,8 @@ class TestHostileInput:
         page = reports.open(training())
         page.evaluate("() => { Number.prototype.toFixed = () => { throw new Error('planted'); }; }")
         page.evaluate("location.hash = 'overview?again=1'")
-        said = page.get_by_role("alert").inner_text()
-        assert said == "This page cannot be shown: Error: planted"
+        element = page.get_by_role("alert").inner_text()
+        assert element == "This page cannot be shown: Error: planted"
         assert page.locator("nav a").count() > 1
         reports.expect("planted")
 
@@ -344,13 +344,13 @@ class TestOverview:
 
     def test_losses_are_loud(self, reports: Reports) -> None:
         page = reports.open(training(losses=Losses(1234, "newest", 2**30)))
-        said = page.get_by_role("alert").inner_text()
-        assert said.startswith("Lost: the newest 1,234 events; the memory limit of 1.00 GiB")
+        element = page.get_by_role("alert").inner_text()
+        assert element.startswith("Lost: the newest 1,234 events; the memory limit of 1.00 GiB")
 
     def test_lower_detail_is_told_and_counted(self, reports: Reports) -> None:
         page = reports.open(reports.write(training(40), most_slices=60))
-        said = page.get_by_role("alert").inner_text()
-        match = re.search(r"the timeline holds (\d+) of 120 events", said)
+        element = page.get_by_role("alert").inner_text()
+        match = re.search(r"the timeline holds (\d+) of 120 events", element)
         assert match
         assert int(match[1]) <= 60
         assert "120 events on" in shown(page)

@@ -59,9 +59,9 @@ def test_the_page_and_its_table(reports: Reports) -> None:
     assert "Peaks of NVIDIA H200: NVIDIA data sheet, dense." in text
     head = page.locator(".table thead th").all_inner_texts()
     cells = [
-        dict(zip((each.rstrip(" ▾▼") for each in head), row, strict=True)) for row in rows(page)
+        dict(zip((item.rstrip(" ▾▼") for item in head), row, strict=True)) for row in rows(page)
     ]
-    assert [each["Operator"] for each in cells] == ["aten::mm", "aten::add"]
+    assert [item["Operator"] for item in cells] == ["aten::mm", "aten::add"]
     assert cells[0]["Shapes"] == "8192x8192, 8192x8192"
     assert (cells[0]["Limit"], cells[0]["Of roof"]) == ("compute", "80.5%")
     assert (cells[1]["Limit"], cells[1]["FLOP/B"]) == ("memory", "0.167")

@@ -129,9 +129,9 @@ class TestFiles:
     def test_a_trace_does_not_decide_which_files_are_shown(self, tmp_path: Path) -> None:
         """Neither by a full path, nor by the folders that it names, nor through a link."""
         mine, shown = tmp_path / "mine", tmp_path / "shown"
-        for each in (mine, shown):
-            each.mkdir()
-            (each / "settings.py").write_text("TOKEN = 1", encoding="utf-8")
+        for item in (mine, shown):
+            item.mkdir()
+            (item / "settings.py").write_text("TOKEN = 1", encoding="utf-8")
         (shown / "link.py").symlink_to(mine / "settings.py")
         for trace in (
             trace_on(str(mine / "settings.py"), 1),

@@ -133,15 +133,15 @@ def in_scope(page: PageData, grouping: str, when: str, where: str = "") -> dict[
 def check_totals(trace: Trace) -> PageData:
     """Compare every total of the page with the analysis that it comes from."""
     page = PageData.of(add_tables, trace)
-    each = single_events(with_memory(call_tree(trace)), with_flops=True)
+    item = single_events(with_memory(call_tree(trace)), with_flops=True)
     for grouping in page.values["operators.groupings"]:
         table = in_scope(page, grouping, "run")
-        assert sum(table["count"]) == np.count_nonzero(~each.is_device)
+        assert sum(table["count"]) == np.count_nonzero(~item.is_device)
         own_ns = sum(table["self_cpu_ns"]) + sum(table.get("waiting_ns", []))
-        assert own_ns == each.total_self_cpu_ns
+        assert own_ns == item.total_self_cpu_ns
         assert sum(table.get("flops", [])) == flops_of(trace).sum()
-        if each.self_cpu_bytes is not None:
-            assert sum(table.get("self_cpu_bytes", [])) == each.self_cpu_bytes.sum()
+        if item.self_cpu_bytes is not None:
+            assert sum(table.get("self_cpu_bytes", [])) == item.self_cpu_bytes.sum()
     kernels = kernel_table(trace)
     for grouping in page.values.get("kernels.groupings", []):
         table = page.table(f"kernels.{grouping}")
@@ -154,10 +154,10 @@ def check_totals(trace: Trace) -> PageData:
         assert sum(table["self_ns"]) == modules.self_ns.sum()
         assert sum(table.get("flops", [])) == modules.flops.sum()
     for view in page.values["flame.views"]:
-        assert page.column(f"flame.{view}.cells.cpu_ns").sum() == each.total_self_cpu_ns
-        if each.total_self_device_ns:
+        assert page.column(f"flame.{view}.cells.cpu_ns").sum() == item.total_self_cpu_ns
+        if item.total_self_device_ns:
             cells = page.column(f"flame.{view}.cells.device_ns")
-            assert cells.sum() == each.total_self_device_ns
+            assert cells.sum() == item.total_self_device_ns
     return page
 
 
@@ -394,10 +394,10 @@ def test_tables_and_flame_graph_can_be_about_one_thread(reports: Any) -> None:
     assert names(page) == ["aten::copy_"]
     assert "thread=2" in address(page)
     page.keyboard.press("6")
-    told = page.locator(".flame-details")
+    element = page.locator(".flame-details")
     page.wait_for_function("() => document.title.startsWith('Flame')")
-    assert "351 µs in all: running time of all threads" in told.text_content()
+    assert "351 µs in all: running time of all threads" in element.text_content()
     page.get_by_label("Waiting").select_option("shown")
-    assert "550 µs in all: time of all threads in the steady steps" in told.text_content()
+    assert "550 µs in all: time of all threads in the steady steps" in element.text_content()
     page.get_by_label("Thread").select_option("2")
-    assert "150 µs in all: time of thread 22 in the steady steps" in told.text_content()
+    assert "150 µs in all: time of thread 22 in the steady steps" in element.text_content()

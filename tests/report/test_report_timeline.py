@@ -185,13 +185,13 @@ class TestPage:
         page.keyboard.press("Enter")
         page.locator(".timeline-canvas").focus()
         page.keyboard.press("n")
-        found = [heading.inner_text()]
+        values = [heading.inner_text()]
         page.keyboard.press("Shift+ArrowDown")
-        found.append(heading.inner_text())
+        values.append(heading.inner_text())
         page.keyboard.press("Shift+ArrowUp")
         page.keyboard.press("Shift+N")
-        found.append(heading.inner_text())
-        assert found == ["ProfilerStep#1", "net.head", "ProfilerStep#0"]
+        values.append(heading.inner_text())
+        assert values == ["ProfilerStep#1", "net.head", "ProfilerStep#0"]
         page.keyboard.press("Escape")  # the search first, then the selection
         assert page.inner_text(".timeline-tools output") == ""
         assert heading.inner_text() == "ProfilerStep#0"

@@ -29,9 +29,9 @@ def is_report(path: Path) -> bool:
 
 
 def title_of(path: Path) -> str:
-    found = re.search(r"<title>(.*?)</title>", path.read_text(encoding="utf-8"), re.DOTALL)
-    assert found
-    return html.unescape(found[1])
+    match = re.search(r"<title>(.*?)</title>", path.read_text(encoding="utf-8"), re.DOTALL)
+    assert match
+    return html.unescape(match[1])
 
 
 def recorded_by_torchs_dialect(**options: Any) -> Any:
@@ -111,9 +111,9 @@ class TestNotebooks:
             Call("aten::mm", 10, 60),
             Call("gemm", 20, 50, category="kernel", track=1),
         ]
-        told = Tags(trace_of_calls(calls, [Bytes(15, 2048)])._repr_html_())
-        assert {"aten::mm", "50.0 µs", "gemm", "30.0 µs", "2.00 KiB"} <= set(told.texts)
-        assert any(text.startswith("1, median 100 µs") for text in told.texts)
+        result = Tags(trace_of_calls(calls, [Bytes(15, 2048)])._repr_html_())
+        assert {"aten::mm", "50.0 µs", "gemm", "30.0 µs", "2.00 KiB"} <= set(result.texts)
+        assert any(text.startswith("1, median 100 µs") for text in result.texts)
 
     def test_losses_are_loud(self) -> None:
         assert "LOST" in recording(losses=Losses(7))._repr_html_()
@@ -147,9 +147,9 @@ class TestCommand:
         (path,) = tmp_path.glob("*.html")
         assert is_report(path)
         assert title_of(path) == name
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert re.fullmatch(rf"stepscope: wrote {re.escape(str(path))}: 2 events, .*\n", said.err)
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert re.fullmatch(rf"stepscope: wrote {re.escape(str(path))}: 2 events, .*\n", output.err)
 
     def test_no_file_is_replaced_unasked(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -185,9 +185,9 @@ class TestCommand:
         export_trace(recording(), "t.json")
         Path("text.json").write_text("no trace")
         assert main(["report", *words]) != 0
-        said = capsys.readouterr().err
-        assert says in said
-        assert said.count("\n") == 1
+        output = capsys.readouterr().err
+        assert says in output
+        assert output.count("\n") == 1
         assert not list(tmp_path.glob("*.html"))
 
     def test_open_shows_it_in_the_browser(

@@ -43,8 +43,8 @@ def numbers() -> list[float]:
     ties = [12_250.0, 12_350.0, 2.5, 0.5, 1.125, 1_023.5, 999.5, 99_950.0, 9_995.0, 1_023.5 * 2**10]
     generator = np.random.default_rng(7)
     some = np.exp(generator.uniform(-1, 40, 3_000))
-    found = [0.0, *rounds, *beside, *ties, *some.tolist(), *np.round(some).tolist()]
-    return [*found, *(-number for number in found if number)]
+    values = [0.0, *rounds, *beside, *ties, *some.tolist(), *np.round(some).tolist()]
+    return [*values, *(-number for number in values if number)]
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")

@@ -67,8 +67,8 @@ class Program:
     @property
     def steps(self) -> int:
         """How many steps it takes unless it is told otherwise."""
-        found = _STEPS.search(self.text)
-        return int(found[1]) if found else 0
+        match = _STEPS.search(self.text)
+        return int(match[1]) if match else 0
 
     @cached_property
     def guilty(self) -> set[tuple[str, int]]:
@@ -95,7 +95,7 @@ def guilty_lines(text: str) -> set[int]:
 
     Python says of a call over several lines now that it is on the first, now on the last.
     """
-    marked = {text.count("\n", 0, found.start()) + 1 for found in _GUILTY.finditer(text)}
+    marked = {text.count("\n", 0, item.start()) + 1 for item in _GUILTY.finditer(text)}
     lines = set(marked)
     for first, last in _statements(ast.parse(text)):
         if not marked.isdisjoint(range(first, last + 1)):

@@ -43,7 +43,7 @@ def problems_of(program: Program) -> list[Finding]:
 
 
 def found(program: Program, problem: str) -> Finding | None:
-    return next((each for each in problems_of(program) if each.id == problem), None)
+    return next((finding for finding in problems_of(program) if finding.id == problem), None)
 
 
 def assert_found(program: Program, problem: str, line: str, saves_ns: float) -> Finding:

@@ -122,8 +122,8 @@ def subinterpreters() -> Iterator[None]:
 
 
 PROGRAMS: dict[str, Program] = {
-    each.__name__: each
-    for each in (short_threads, deep_recursion, coming_and_going, greenlets, subinterpreters)
+    item.__name__: item
+    for item in (short_threads, deep_recursion, coming_and_going, greenlets, subinterpreters)
 }
 
 

@@ -62,11 +62,11 @@ class Ended:
 
     def names(self, pid: int = 0) -> list[str]:
         """Return what the slices of a process are called."""
-        found = []
+        collected = []
         for recording in self.stream(pid).recordings():
             texts, pairs = bytes(recording["blob"]), list(pairwise(recording["offsets"].tolist()))
-            found += [texts[slice(*pairs[name])].decode() for name in recording["name"]]
-        return found
+            collected += [texts[slice(*pairs[name])].decode() for name in recording["name"]]
+        return collected
 
 
 def environment(folder: Path, plan: Mapping[str, str], *paths: Path) -> dict[str, str]:
@@ -92,10 +92,10 @@ def run_inside(
     **options: object,
 ) -> Ended:
     """Run Python with some words on its command line; ``options`` are those of the recording."""
-    told = {**(plan or {}), "options": json.dumps(options)}
+    expected = {**(plan or {}), "options": json.dumps(options)}
     with subprocess.Popen(
         [sys.executable, *words],
-        env=environment(folder, told, *paths),
+        env=environment(folder, expected, *paths),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -169,19 +169,19 @@ def _by_track(tables: Any, rows: Any) -> tuple[dict[str, str], dict[str, list[tu
     moved = ("pid", "tid", "agent_id", "queue_id", "stream_id")
     out_tables, out_rows = dict(tables), dict(rows)
     for name in ("region", "kernel_dispatch", "memory_copy", "memory_allocate"):
-        columns = [each.partition(":")[0] for each in tables[name].split()]
-        kept = [
+        columns = [item.partition(":")[0] for item in tables[name].split()]
+        remaining = [
             c for c in tables[name].split() if c.partition(":")[0] not in (*moved, "start", "end")
         ]
-        out_tables[name] = " ".join([*kept, "start_id", "end_id", "track_id"])
+        out_tables[name] = " ".join([*remaining, "start_id", "end_id", "track_id"])
         out_rows[name] = []
         for row in rows[name]:
-            known = dict(zip(columns, row, strict=True))
-            track = tuple(known.get(column) for column in moved)
-            ends = [times.setdefault(known[n], len(times) + 1) for n in ("start", "end")]
+            expected = dict(zip(columns, row, strict=True))
+            track = tuple(expected.get(column) for column in moved)
+            ends = [times.setdefault(expected[n], len(times) + 1) for n in ("start", "end")]
             number = tracks.setdefault(track, len(tracks) + 1)
-            left = [known[column.partition(":")[0]] for column in kept]
-            out_rows[name].append((*left, *ends, number))
+            rest = [expected[column.partition(":")[0]] for column in remaining]
+            out_rows[name].append((*rest, *ends, number))
     out_tables["timestamp"] = "id value"
     out_rows["timestamp"] = [(number, value) for value, number in times.items()]
     out_tables["track"] = "id " + " ".join(moved)
@@ -213,8 +213,8 @@ def write_rpd(path: Path) -> Path:
 def _write(path: Path, tables: Any, rows: Any, views: Sequence[str] = ()) -> None:
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA page_size = 512")
-        for table, told in tables.items():
-            columns = [each.partition(":") for each in told.split()]
+        for table, result in tables.items():
+            columns = [item.partition(":") for item in result.split()]
             declared = ", ".join(f'"{name}" {kind or "INTEGER"}' for name, _, kind in columns)
             file.execute(f'CREATE TABLE "{table}" ({declared})')
             marks = ", ".join("?" * len(columns))

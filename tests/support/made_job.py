@@ -121,7 +121,7 @@ def trace_of(times: Times, rank: int) -> Trace:
         "Group size": IntColumn(rows, np.full(count, plan.ranks)),
         "In msg nelems": IntColumn(rows, np.full(count, 1 << 18)),
     }
-    kept = end > start
+    remaining = end > start
     slices = Slices.of(
         name=name.astype(np.uint32),
         category=category.astype(np.uint32),
@@ -129,7 +129,7 @@ def trace_of(times: Times, rank: int) -> Trace:
         duration_ns=np.maximum(_on_clock(times, rank, end) - _on_clock(times, rank, start), 0),
         track=np.zeros(len(name), np.uint32),
         args=Args(integers, rest),
-    ).take(kept)
+    ).take(remaining)
     order = np.lexsort((-slices.duration_ns, slices.start_ns))
     info = _info(plan, rank, int(slices.start_ns.min()), int(slices.end_ns.max()))
     tracks = (Track(str(1000 + rank), "1", "python", "main"),)

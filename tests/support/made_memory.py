@@ -45,11 +45,11 @@ def trace_with_memory(
     calls: Sequence[Call], events: Sequence[Event], said: Sequence[Said] = (), **info: Any
 ) -> Trace:
     trace = trace_of_calls(calls, **info)
-    devices = list(dict.fromkeys(each.device for each in (*events, *said)))
+    devices = list(dict.fromkeys(item.device for item in (*events, *said)))
     ids = {device: len(trace.strings) + i for i, device in enumerate(devices)}
 
     def ns(values: Sequence[Event] | Sequence[Said]) -> Any:
-        return np.array([round(each.at * 1000) for each in values], np.int64)
+        return np.array([round(item.at * 1000) for item in values], np.int64)
 
     memory = Memory(
         time_ns=ns(events),

@@ -17,8 +17,8 @@ def stack(*places: tuple[str, int, str]) -> Frames:
 def snapshot(events: int = 400, devices: int = 2, *, depth: int = 4, seed: int = 1) -> Any:
     """Return a history that begins with blocks in use, frees some of them, and ends with others."""
     rng = random.Random(seed)
-    known = [{"filename": f"/home/me/m{i}.py", "line": i, "name": f"f{i}"} for i in range(40)]
-    stacks = [[rng.choice(known) for _ in range(depth)] for _ in range(12)]
+    expected = [{"filename": f"/home/me/m{i}.py", "line": i, "name": f"f{i}"} for i in range(40)]
+    stacks = [[rng.choice(expected) for _ in range(depth)] for _ in range(12)]
     traces, segments = [], []
     for device in range(devices):
         trace, live = _trace(rng, stacks, events, device)
@@ -46,9 +46,15 @@ def _trace(
     trace: list[dict[str, Any]] = []
 
     def add(action: str, address: int, size: int) -> None:
-        known = {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time_us}
+        expected = {
+            "action": action,
+            "addr": address,
+            "size": size,
+            "stream": 0,
+            "time_us": time_us,
+        }
         frames = {"frames": list(rng.choice(stacks))}
-        trace.append({**frames, **known, "compile_context": "N/A", "user_metadata": ""})
+        trace.append({**frames, **expected, "compile_context": "N/A", "user_metadata": ""})
 
     add("segment_alloc", place, 1 << 30)
     while len(trace) < events:
@@ -98,10 +104,10 @@ def peak_of(told: Any, device: int) -> tuple[int, int]:
             total -= event["size"]
         sums.append(total)
     blocks = [b for s in told["segments"] if s["device"] == device for b in s["blocks"]]
-    held = sum(
+    result = sum(
         b["requested_size"]
         for b in blocks
         if b["state"] == "active_allocated" and b["address"] not in live
     )
-    before = lowest_known + held
+    before = lowest_known + result
     return before + max(sums), before + sums[-1]

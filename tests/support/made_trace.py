@@ -88,9 +88,9 @@ def trace_of_calls(
     def texts(values: Sequence[str]) -> np.ndarray[Any, Any]:
         return column([ids.setdefault(value, len(ids)) for value in values], np.uint32)
 
-    told = [row for row, call in enumerate(calls) if call.external_id is not None]
+    results = [row for row, call in enumerate(calls) if call.external_id is not None]
     external = IntColumn(
-        column(told, np.uint32), column([calls[row].external_id for row in told], np.int64)
+        column(results, np.uint32), column([calls[row].external_id for row in results], np.int64)
     )
     stacks: dict[tuple[int, int], int] = {(0, 0): 0}  # a row by its caller's row and its frame
 
@@ -112,7 +112,9 @@ def trace_of_calls(
         sequence=column([call.sequence for call in calls], np.int64),
         forward_thread=column([call.forward_thread for call in calls], np.int64),
         stack=column([stack(call.stack) for call in calls], np.uint32),
-        args=Args({"External id": external} if told else {}, texts([call.rest for call in calls])),
+        args=Args(
+            {"External id": external} if results else {}, texts([call.rest for call in calls])
+        ),
     )
     allocations = Memory(
         time_ns=column([event.time * 1000 for event in memory], np.int64),
@@ -125,17 +127,17 @@ def trace_of_calls(
         reserved=column([0] * len(memory), np.int64),
     )
     looked = Samples.of(
-        time_ns=column([each.start * 1000 for each in samples], np.int64),
-        duration_ns=column([(each.end - each.start) * 1000 for each in samples], np.int64),
-        track=column([each.track for each in samples], np.uint32),
-        stack=column([stack(each.stack) for each in samples], np.uint32),
-        state=column([each.state for each in samples], np.uint8),
-        wait=column([each.wait for each in samples], np.uint8),
+        time_ns=column([item.start * 1000 for item in samples], np.int64),
+        duration_ns=column([(item.end - item.start) * 1000 for item in samples], np.int64),
+        track=column([item.track for item in samples], np.uint32),
+        stack=column([stack(item.stack) for item in samples], np.uint32),
+        state=column([item.state for item in samples], np.uint8),
+        wait=column([item.wait for item in samples], np.uint8),
     )
     pids = list(pids) or ["10"] * 4
     numbers = [pids[:i].count(pid) + 1 if logical_ids else -1 for i, pid in enumerate(pids)]
     tracks = tuple(Track(pid, str(20 + i), logical_id=numbers[i]) for i, pid in enumerate(pids))
     parent, frame = np.array(list(stacks), np.uint32).T
-    known = Stacks(parent.copy(), frame.copy())
-    captured = Captured(raw, tracks, Strings.of(ids), known, allocations, samples=looked)
+    expected = Stacks(parent.copy(), frame.copy())
+    captured = Captured(raw, tracks, Strings.of(ids), expected, allocations, samples=looked)
     return build(captured, TraceInfo("test", **info))

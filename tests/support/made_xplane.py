@@ -38,10 +38,10 @@ def plane(name: str, lines: dict[str, tuple[int, list[tuple[Any, ...]]]], place:
     out = number(1, place) + bytes_of(2, name)
     for at, (line, (start_ns, events)) in enumerate(lines.items()):
         data = number(1, at + 1) + bytes_of(2, line) + number(3, start_ns)
-        for event, offset, duration, told in events:
+        for event, offset, duration, result in events:
             own = number(1, names.setdefault(event, len(names) + 1))
             own += number(2, offset) + number(3, duration)
-            for key, value in told.items():
+            for key, value in result.items():
                 stat = number(1, stats.setdefault(key, len(stats) + 1))
                 if isinstance(value, int):
                     stat += number(4, value)

@@ -49,10 +49,10 @@ def module_names(trace: Trace) -> list[str]:
 
 def module_args(trace: Trace) -> dict[str, dict[str, Any]]:
     """Return what is told of modules, by their names; not where a model lies in memory."""
-    told = {
+    values = {
         trace.name_of(row): trace.slices.args.of_row(row, trace.strings)
         for row in module_rows(trace)
     }
-    for args in told.values():
+    for args in values.values():
         args.pop("Model id", None)
-    return told
+    return values

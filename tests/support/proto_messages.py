@@ -40,10 +40,10 @@ def messages(data: bytes) -> Iterator[tuple[int, Any]]:
 
 def message(data: bytes) -> dict[int, list[Any]]:
     """Return the fields of a message, each with all its values."""
-    found: dict[int, list[Any]] = {}
+    by_name: dict[int, list[Any]] = {}
     for number, value in messages(data):
-        found.setdefault(number, []).append(value)
-    return found
+        by_name.setdefault(number, []).append(value)
+    return by_name
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -89,7 +89,7 @@ def rows_of(trace: Trace) -> Counter[Row]:
 def memory_of(trace: Trace) -> Counter[tuple[str, int]]:
     """Return how often memory of each size was taken or given back, by device."""
     memory = trace.memory
-    devices = (trace.strings[int(each)] for each in memory.device)
+    devices = (trace.strings[int(item)] for item in memory.device)
     return Counter(zip(devices, memory.size.tolist(), strict=True))
 
 

@@ -40,9 +40,9 @@ class PageData:
     @staticmethod
     def in_page(html: str) -> PageData:
         """Return what a page carries."""
-        found = re.search(r'<script id="data"[^>]*>(.*?)</script>', html, re.DOTALL)
-        assert found
-        return PageData(gzip.decompress(base64.b64decode(found[1])))
+        match = re.search(r'<script id="data"[^>]*>(.*?)</script>', html, re.DOTALL)
+        assert match
+        return PageData(gzip.decompress(base64.b64decode(match[1])))
 
     def __contains__(self, name: str) -> bool:
         return name in self._places

@@ -92,9 +92,9 @@ class Reports:
 
     def expect(self, part: str) -> None:
         """Take back one trouble that a test has provoked; fail when there is none such."""
-        found = next((trouble for trouble in self.troubles if part in trouble), None)
-        assert found is not None, f"no {part!r} in {self.troubles}"
-        self.troubles.remove(found)
+        first_match = next((trouble for trouble in self.troubles if part in trouble), None)
+        assert first_match is not None, f"no {part!r} in {self.troubles}"
+        self.troubles.remove(first_match)
 
     def close(self) -> None:
         """Close all pages."""

@@ -63,8 +63,8 @@ def recording(names: list[str] | None = None, args: Args | None = None, **info: 
         args=args or Args(),
     )
     track = Track("12", "34", "python", "main", "CPU", 12, 34, logical_id=1)
-    told = TraceInfo(**{"producer": "stepscope", **info})
-    return build(Captured(raw, (track,), strings), told)
+    result = TraceInfo(**{"producer": "stepscope", **info})
+    return build(Captured(raw, (track,), strings), result)
 
 
 def assert_same(one: Trace, other: Trace) -> None:
@@ -93,11 +93,11 @@ def _told(trace: Trace) -> dict[str, Any]:
         }
         return columns, [texts[i] for i in rest]
 
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for table in (trace.slices, trace.marks):
         for name in table.columns():
             column = getattr(table, name)
-            told[f"{type(table).__name__}.{name}"] = (
+            values[f"{type(table).__name__}.{name}"] = (
                 pairs(column, len(table)) if isinstance(column, Args) else meaning(name, column)
             )
-    return told
+    return values

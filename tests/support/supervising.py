@@ -27,8 +27,8 @@ PYTHON = [sys.executable, "-I", "-S"]
 
 def supervised(*command: str, answer: Sequence[str] = (), options: Sequence[str] = ()) -> list[str]:
     """Return the words that run a command below the supervisor."""
-    told = ["--answer", str(len(answer)), *answer] if answer else []
-    return [*PYTHON, str(SUPERVISE), *options, *told, "--", *command]
+    values = ["--answer", str(len(answer)), *answer] if answer else []
+    return [*PYTHON, str(SUPERVISE), *options, *values, "--", *command]
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -104,8 +104,8 @@ class Terminal:
         """Return all that is written up to a text."""
         end = time.monotonic() + PATIENCE_S
         while text not in self.text:
-            left = end - time.monotonic()
-            is_there = bool(select.select([self._master], [], [], max(left, 0))[0])
+            rest = end - time.monotonic()
+            is_there = bool(select.select([self._master], [], [], max(rest, 0))[0])
             assert is_there, f"waited in vain for {text!r}: {self.text!r}"
             try:
                 self.text += os.read(self._master, 1 << 16).decode()

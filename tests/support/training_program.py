@@ -181,7 +181,7 @@ class Program:
     def trace(self) -> Trace:
         """Return the recording."""
         slices, samples = self._slice_table(), self._sample_table()
-        held, marks = self._held_table(), self._mark_table()
+        blocks, marks = self._held_table(), self._mark_table()
         parent, frame = np.array(list(self._stacks), np.uint32).T
         threads = 1 + max(sample.thread for sample in self._samples)
         captured = Captured(
@@ -191,7 +191,7 @@ class Program:
             Stacks(parent.copy(), frame.copy()),
             marks=marks,
             samples=samples,
-            held=held,
+            held=blocks,
         )
         info = TraceInfo(
             "stepscope",
@@ -216,25 +216,25 @@ class Program:
     def _slice_table(self) -> Slices:
         made = self._slices
         return Slices.of(
-            name=_column([self._text(each.name) for each in made], np.uint32),
-            category=_column([self._text(each.category) for each in made], np.uint32),
-            start_ns=_column([each.start_ns for each in made], np.int64),
-            duration_ns=_column([each.end_ns - each.start_ns for each in made], np.int64),
+            name=_column([self._text(item.name) for item in made], np.uint32),
+            category=_column([self._text(item.category) for item in made], np.uint32),
+            start_ns=_column([item.start_ns for item in made], np.int64),
+            duration_ns=_column([item.end_ns - item.start_ns for item in made], np.int64),
             track=_column([0] * len(made), np.uint32),
-            sequence=_column([each.sequence for each in made], np.int64),
-            flags=_column([each.flags for each in made], np.uint8),
-            args=_arguments([each.args for each in made]),
+            sequence=_column([item.sequence for item in made], np.int64),
+            flags=_column([item.flags for item in made], np.uint8),
+            args=_arguments([item.args for item in made]),
         )
 
     def _sample_table(self) -> Samples:
         made = self._samples
         return Samples.of(
-            time_ns=_column([each.time_ns for each in made], np.int64),
-            duration_ns=_column([each.duration_ns for each in made], np.int64),
-            track=_column([each.thread for each in made], np.uint32),
-            stack=_column([each.stack for each in made], np.uint32),
-            state=_column([each.state for each in made], np.uint8),
-            wait=_column([each.wait for each in made], np.uint8),
+            time_ns=_column([item.time_ns for item in made], np.int64),
+            duration_ns=_column([item.duration_ns for item in made], np.int64),
+            track=_column([item.thread for item in made], np.uint32),
+            stack=_column([item.stack for item in made], np.uint32),
+            state=_column([item.state for item in made], np.uint8),
+            wait=_column([item.wait for item in made], np.uint8),
         )
 
     def _held_table(self) -> Held:
@@ -266,8 +266,8 @@ def _column(values: Sequence[int], dtype: type[np.generic]) -> NDArray[Any]:
 def _arguments(told: Sequence[Mapping[str, int]]) -> Args:
     """Return the arguments of each row."""
     columns = {}
-    for key in sorted({key for each in told for key in each}):
-        rows = [row for row, each in enumerate(told) if key in each]
+    for key in sorted({key for item in told for key in item}):
+        rows = [row for row, item in enumerate(told) if key in item]
         values = [told[row][key] for row in rows]
         columns[key] = IntColumn(_column(rows, np.uint32), _column(values, np.int64))
     return Args(columns)

@@ -92,9 +92,9 @@ class Viewed:
             connection.putheader("Host", host)
         connection.endheaders()
         answer = connection.getresponse()
-        told = Answer(answer.status, dict(answer.getheaders()), answer.read())
+        result = Answer(answer.status, dict(answer.getheaders()), answer.read())
         connection.close()
-        return told
+        return result
 
     def get(self, path: str) -> Answer:
         """Ask for something with the token."""

@@ -106,16 +106,16 @@ def main() -> None:
     threads = [threading.Thread(target=work, name=work.__name__, daemon=True) for work in WORKS]
     for thread in threads:
         thread.start()
-    found = {}
+    by_name = {}
     # One that was about to wait may still have been on its way.
-    while any(state != ThreadState.BLOCKED for state, _, _ in found.values()) or not found:
+    while any(state != ThreadState.BLOCKED for state, _, _ in by_name.values()) or not by_name:
         while not all(map(_waits, threads)):
             time.sleep(0.001)
         with sampling() as recording:
             recording.look_again(5)
         last = {work.__name__: seen(recording.trace, work.__name__)[-1] for work in WORKS}
-        found = {name: (each.state, each.wait, each.frames[0]) for name, each in last.items()}
-    print(json.dumps(found), flush=True)
+        by_name = {name: (item.state, item.wait, item.frames[0]) for name, item in last.items()}
+    print(json.dumps(by_name), flush=True)
     child.kill()
     os._exit(0)
 

@@ -63,9 +63,9 @@ def test_what_cannot_be_read_is_no_quota(groups: Path, text: str) -> None:
 def test_variables_count_where_they_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
     monkeypatch.setenv("MKL_NUM_THREADS", "all")
-    found = cores.parallelism_of_process()
-    assert found["OMP_NUM_THREADS"] == 3
-    assert "MKL_NUM_THREADS" not in found
+    result = cores.parallelism_of_process()
+    assert result["OMP_NUM_THREADS"] == 3
+    assert "MKL_NUM_THREADS" not in result
 
 
 def recorded(run: Any) -> Trace:
@@ -89,14 +89,16 @@ def test_a_trace_has_them_and_keeps_them(tmp_path: Path) -> None:
             assert len(list(DataLoader(data, batch_size=4, num_workers=workers))) == 2
 
     trace = recorded(run)
-    found = trace.info.parallelism
-    assert found["cores"] == len(os.sched_getaffinity(0)) or found["cores"] < found["machine cores"]
-    assert found["torch threads"] == torch.get_num_threads()
-    assert found["torch interop threads"] == torch.get_num_interop_threads()
-    assert found["loader workers"] == 2
+    result = trace.info.parallelism
+    assert (
+        result["cores"] == len(os.sched_getaffinity(0)) or result["cores"] < result["machine cores"]
+    )
+    assert result["torch threads"] == torch.get_num_threads()
+    assert result["torch interop threads"] == torch.get_num_interop_threads()
+    assert result["loader workers"] == 2
     assert torch.utils.data.dataloader._BaseDataLoaderIter.__init__ is plain
     trace.save(tmp_path / "it.stepscope")
-    assert Trace.load(tmp_path / "it.stepscope").info.parallelism == found
+    assert Trace.load(tmp_path / "it.stepscope").info.parallelism == result
 
 
 def test_a_program_without_a_loader_has_no_workers() -> None:

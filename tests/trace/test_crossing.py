@@ -48,11 +48,11 @@ def test_a_collective_that_outlasts_its_call_does_not_hold_what_follows(tmp_path
         event("aten::mm", 70, 200),
         event("aten::relu", 890, 950),
     )
-    found = parents(trace)
-    assert found["## forward ##"] == "train"
-    assert found["aten::mm"] == "## forward ##"
-    assert found["mtiaLaunch"] == "c10d::alltoall_"
-    assert found["hccl:all_to_all"] == ""
+    result = parents(trace)
+    assert result["## forward ##"] == "train"
+    assert result["aten::mm"] == "## forward ##"
+    assert result["mtiaLaunch"] == "c10d::alltoall_"
+    assert result["hccl:all_to_all"] == ""
     row = next(i for i in range(len(trace)) if trace.name_of(i) == "hccl:all_to_all")
     assert trace.slices.flags[row] & SliceFlags.ASYNC
     assert "overlapping slices" not in trace.info.anomalies

@@ -229,7 +229,7 @@ def test_a_device_of_another_name_and_huge_blocks_are_used(tmp_path: Path) -> No
     trace = Trace.load(tmp_path / "t.stepscope")
     export_trace(trace, tmp_path / "t.json")
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
-    devices = [each["args"]["Device Id"] for each in events if each["name"] == "[memory]"]
+    devices = [item["args"]["Device Id"] for item in events if item["name"] == "[memory]"]
     assert devices == [-1, 1, -1]
     assert len(module_table(trace)) == 2
 

@@ -98,6 +98,6 @@ def test_changes_are_told_by_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert revision.revision("", str(tmp_path), "/usr", {})["changed"] == "no"
     (tmp_path / "train.py").write_text("2")
     note_program(tmp_path)
-    told = revision.revision("", str(tmp_path), "/usr", {})
-    assert (told["branch"], told["changed"]) == ("trunk", "yes")
-    assert revision_text(told).endswith(" on trunk, with changes that are not committed")
+    result = revision.revision("", str(tmp_path), "/usr", {})
+    assert (result["branch"], result["changed"]) == ("trunk", "yes")
+    assert revision_text(result).endswith(" on trunk, with changes that are not committed")

@@ -54,18 +54,18 @@ def test_the_docs_are_made_of_the_schema() -> None:
 
 @pytest.mark.parametrize("table", TABLES.values())
 def test_every_column_is_stated_whole(table: type) -> None:
-    for name, known in table.columns().items():
-        assert known.meaning, name
-        assert name.endswith("_ns") == (known.unit == "ns"), name
-        assert not known.may_be_absent or known.dtype is not None
+    for name, expected in table.columns().items():
+        assert expected.meaning, name
+        assert name.endswith("_ns") == (expected.unit == "ns"), name
+        assert not expected.may_be_absent or expected.dtype is not None
 
 
 @pytest.mark.parametrize("table", TABLES.values())
 def test_an_empty_table_has_every_column(table: type) -> None:
     empty = table.empty()
-    for name, known in table.columns().items():
-        if known.dtype is not None and not known.transient:
-            assert getattr(empty, name).dtype == known.dtype, name
+    for name, expected in table.columns().items():
+        if expected.dtype is not None and not expected.transient:
+            assert getattr(empty, name).dtype == expected.dtype, name
 
 
 def test_rows_are_taken_by_number_and_by_mask() -> None:
@@ -161,16 +161,22 @@ def test_a_column_that_nobody_stated_is_refused_by_name() -> None:
 
 
 def test_devices_are_the_same_wherever_they_are_told() -> None:
-    told = {"id": 3, "name": "NVIDIA H200", "numSms": 132, "totalGlobalMem": 7, "computeMajor": 9}
-    own = trace_of_calls([], devices=[told]).devices()
-    foreign = trace_of_calls([], user={"deviceProperties": [told, "nonsense"]}).devices()
+    expected = {
+        "id": 3,
+        "name": "NVIDIA H200",
+        "numSms": 132,
+        "totalGlobalMem": 7,
+        "computeMajor": 9,
+    }
+    own = trace_of_calls([], devices=[expected]).devices()
+    foreign = trace_of_calls([], user={"deviceProperties": [expected, "nonsense"]}).devices()
     assert own == foreign
     assert (own[0].id, own[0].name, own[0].multiprocessors) == (3, "NVIDIA H200", 132)
     assert (own[0].memory_bytes, own[0].compute_capability) == (7, (9, 0))
 
 
 def test_links_are_what_is_moved_apart_between_processes() -> None:
-    links = [name for name, known in Slices.columns().items() if known.role is Role.LINK]
+    links = [name for name, expected in Slices.columns().items() if expected.role is Role.LINK]
     assert links == ["sequence", "correlation"]
 
 
@@ -180,9 +186,9 @@ NOT_COLUMNS = {"inputs", "detail"}
 
 @pytest.mark.parametrize("table", ["slices", "memory", "owners"])
 def test_the_native_record_has_the_columns_of_the_schema(table: str) -> None:
-    known = TABLES[table].columns()
+    expected = TABLES[table].columns()
     for name, dtype in _native.record_columns()[table]:
         if name not in NOT_COLUMNS:
-            assert known[name].dtype is not None, name
-            assert np.dtype(known[name].dtype).name == dtype, name
-            assert not known[name].derived, name
+            assert expected[name].dtype is not None, name
+            assert np.dtype(expected[name].dtype).name == dtype, name
+            assert not expected[name].derived, name

@@ -11,7 +11,7 @@ from stepscope.trace.strings import Strings
 TEXTS = ["", "ab", "ba", "", "xabab", "b", "a", "b", "größe ab", "aab"]
 
 
-@pytest.mark.parametrize("texts", [TEXTS, [each for each in TEXTS if each.isascii()]])
+@pytest.mark.parametrize("texts", [TEXTS, [item for item in TEXTS if item.isascii()]])
 def test_ids_with_a_text_are_those_whose_string_contains_it(texts: list[str]) -> None:
     table = Strings.of(texts)
     for part in ("ab", "a", "bab", "b", "ß", "nowhere"):
@@ -20,7 +20,7 @@ def test_ids_with_a_text_are_those_whose_string_contains_it(texts: list[str]) ->
 
 
 @pytest.mark.parametrize("small", [0, 100])
-@pytest.mark.parametrize("texts", [TEXTS, [each for each in TEXTS if each.isascii()]])
+@pytest.mark.parametrize("texts", [TEXTS, [item for item in TEXTS if item.isascii()]])
 def test_texts_of_ids(monkeypatch: pytest.MonkeyPatch, texts: list[str], small: int) -> None:
     monkeypatch.setattr(tables, "_SMALL", small)
     table = Strings.of(texts)

@@ -84,14 +84,14 @@ def test_it_shows_the_present_folder_on_the_port_it_is_told(tmp_path: Path) -> N
 
 def test_the_browser_gets_a_ticket_and_not_the_token(tmp_path: Path) -> None:
     """Command lines can be read by every user of the machine."""
-    told = tmp_path / "told"
+    result = tmp_path / "told"
     browser = tmp_path / "browser"
-    os.mkfifo(told)
-    browser.write_text(f'#!/bin/sh\necho "$1" > {told}\n')
+    os.mkfifo(result)
+    browser.write_text(f'#!/bin/sh\necho "$1" > {result}\n')
     browser.chmod(0o755)
     with started(cwd=tmp_path, BROWSER=f"{browser} %s") as process:
         url = printed_url(process)
-        ticket = told.read_text().strip()
+        ticket = result.read_text().strip()
         assert url.split("/")[3] not in ticket
         with urlopen(ticket, timeout=60) as page:
             assert page.url == url

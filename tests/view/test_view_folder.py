@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def names(root: Path) -> list[str]:
-    return [found.name for found in folder_at(root).listing().traces]
+    return [item.name for item in folder_at(root).listing().traces]
 
 
 def text(path: Path, content: str | bytes, age_s: float = 3600) -> Path:
@@ -119,10 +119,10 @@ def test_what_save_and_the_exporters_write_first_is_not_listed(tmp_path: Path) -
 def test_a_removed_trace_disappears_and_a_new_one_appears(tmp_path: Path) -> None:
     folder = folder_at(tmp_path)
     saved(tmp_path / "a.json")
-    assert [found.name for found in folder.listing().traces] == ["a.json"]
+    assert [item.name for item in folder.listing().traces] == ["a.json"]
     (tmp_path / "a.json").unlink()
     saved(tmp_path / "b.stepscope")
-    assert [found.name for found in folder.listing().traces] == ["b.stepscope"]
+    assert [item.name for item in folder.listing().traces] == ["b.stepscope"]
 
 
 # Bounds.
@@ -131,11 +131,11 @@ def test_a_removed_trace_disappears_and_a_new_one_appears(tmp_path: Path) -> Non
 def test_folders_too_deep_are_not_looked_at_and_that_is_told(tmp_path: Path) -> None:
     saved(tmp_path / "1/2/3/4/5/in.json")
     listing = folder_at(tmp_path).listing()
-    assert [found.name for found in listing.traces] == ["1/2/3/4/5/in.json"]
+    assert [item.name for item in listing.traces] == ["1/2/3/4/5/in.json"]
     assert not listing.left_out
     saved(tmp_path / "1/2/3/4/5/6/out.json")
     listing = folder_at(tmp_path).listing()
-    assert [found.name for found in listing.traces] == ["1/2/3/4/5/in.json"]
+    assert [item.name for item in listing.traces] == ["1/2/3/4/5/in.json"]
     assert listing.left_out == "folders below depth 5 were not scanned"
 
 
@@ -144,7 +144,7 @@ def test_only_so_many_names_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("a.json", "b.json", "c.json"):
         saved(tmp_path / name)
     listing = folder_at(tmp_path).listing()
-    assert [found.name for found in listing.traces] == ["a.json", "b.json"]
+    assert [item.name for item in listing.traces] == ["a.json", "b.json"]
     assert listing.left_out == "only the first 2 names were scanned"
 
 
@@ -153,7 +153,7 @@ def test_only_the_newest_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     saved(tmp_path / "old.json", age_s=200)
     saved(tmp_path / "new.json", age_s=100)
     listing = folder_at(tmp_path).listing()
-    assert [found.name for found in listing.traces] == ["new.json"]
+    assert [item.name for item in listing.traces] == ["new.json"]
     assert listing.left_out == "only the newest 1 of 2 traces are shown"
 
 
@@ -184,8 +184,8 @@ def test_a_link_that_takes_a_traces_place_is_not_followed(tmp_path: Path, change
     outside = saved(tmp_path / "outside" / "a.json")
     inside = saved(tmp_path / "root" / "sub" / "a.json")
     folder = folder_at(tmp_path / "root")
-    (found,) = folder.listing().traces
-    assert folder.path_of(found) == inside.resolve()
+    (result,) = folder.listing().traces
+    assert folder.path_of(result) == inside.resolve()
     if change == "file":
         inside.unlink()
         inside.symlink_to(outside)
@@ -193,15 +193,15 @@ def test_a_link_that_takes_a_traces_place_is_not_followed(tmp_path: Path, change
         shutil.rmtree(inside.parent)
         inside.parent.symlink_to(outside.parent)
     with pytest.raises(TraceReadError, match="was changed or removed"):
-        folder.path_of(found)
+        folder.path_of(result)
 
 
 def test_the_folder_itself_may_be_reached_by_a_link(tmp_path: Path) -> None:
     saved(tmp_path / "real" / "a.json")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     folder = folder_at(tmp_path / "link")
-    (found,) = folder.listing().traces
-    assert folder.path_of(found) == (tmp_path / "real" / "a.json").resolve()
+    (result,) = folder.listing().traces
+    assert folder.path_of(result) == (tmp_path / "real" / "a.json").resolve()
 
 
 # Figures.

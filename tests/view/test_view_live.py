@@ -100,8 +100,8 @@ def test_a_recording_is_listed_grows_and_becomes_a_report(
 def test_what_is_asked_of_a_recording(program: Program, tmp_path: Path) -> None:
     program.step(3)
     with viewing(tmp_path) as viewed:
-        found = viewed.get("traces.json").json["traces"]
-        assert [(row["name"], row["recording"]) for row in found] == [("stepping.stepscope", True)]
+        result = viewed.get("traces.json").json["traces"]
+        assert [(row["name"], row["recording"]) for row in result] == [("stepping.stepscope", True)]
         assert viewed.get("live/stepping.stepscope").status == 200
         growth = viewed.get("growth/stepping.stepscope").json
         assert growth["recording"]
@@ -124,7 +124,7 @@ def test_view_of_the_folder_that_is_being_written(program: Program) -> None:
     command = [sys.executable, "-m", "stepscope", "view", "--no-open", str(program.trace)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as viewer:
         assert viewer.stdout is not None
-        said = [viewer.stdout.readline() for _ in range(2)]
+        values = [viewer.stdout.readline() for _ in range(2)]
         viewer.terminate()
-    assert said[0] == f"Serving the traces of {program.trace.parent} at\n"
-    assert said[1].rstrip().endswith("/live/stepping.stepscope")
+    assert values[0] == f"Serving the traces of {program.trace.parent} at\n"
+    assert values[1].rstrip().endswith("/live/stepping.stepscope")

@@ -233,8 +233,8 @@ def test_hostile_operators_are_text(window: Window, root: Path, name: str) -> No
     page = window.open()
     page.get_by_role("link", name="b.stepscope").wait_for()
     page.wait_for_function("() => document.querySelector('tbody tr').cells[3].textContent === '4'")
-    told = lines(page)[0][9]
-    assert told.startswith(name[:150])
+    result = lines(page)[0][9]
+    assert result.startswith(name[:150])
 
 
 @pytest.mark.slow
@@ -279,11 +279,11 @@ def test_a_trace_of_nothing_is_listed(window: Window, root: Path) -> None:
 def test_real_traces(chromium: Any) -> None:
     paths = [*SAMPLES, *PADDLE_SAMPLES.glob("*.json.gz"), *PADDLE_SAMPLES.glob("*.pb")]
     with viewing(SAMPLES_FOLDER) as viewed:
-        told = {trace["name"]: trace for trace in viewed.traces()}
-        assert set(told) == {path.relative_to(SAMPLES_FOLDER).as_posix() for path in paths}
-        assert not [trace["error"] for trace in told.values() if trace["error"]]
+        expected = {trace["name"]: trace for trace in viewed.traces()}
+        assert set(expected) == {path.relative_to(SAMPLES_FOLDER).as_posix() for path in paths}
+        assert not [trace["error"] for trace in expected.values() if trace["error"]]
         window = Window(chromium, viewed)
         page = window.open("#sort=events&order=down")
-        assert len(lines(page)) == len(told)
+        assert len(lines(page)) == len(expected)
         window.close()
     assert not window.troubles

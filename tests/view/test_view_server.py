@@ -68,9 +68,9 @@ def test_a_wrong_token_is_told_no_more_than_none(viewed: Viewed) -> None:
         for wrong in (token[:-1], token + "x", token.swapcase(), f"{token}%00", f"%2f{token}")
         for rest in ("", "traces.json", "report/a.stepscope", "report/none")
     ]
-    told = [(a.status, a.body, {**a.headers, "Date": ""}) for a in answers]
-    assert all(each == told[0] for each in told)
-    assert told[0][0] == 403
+    values = [(a.status, a.body, {**a.headers, "Date": ""}) for a in answers]
+    assert all(item == values[0] for item in values)
+    assert values[0][0] == 403
 
 
 @pytest.mark.parametrize(
@@ -391,5 +391,5 @@ def test_any_file_name_can_be_listed_and_opened(viewed: Viewed, root: Path, name
 @pytest.mark.parametrize("name", HOSTILE, ids=[name[:12] for name in HOSTILE])
 def test_hostile_operators_are_data(viewed: Viewed, root: Path, name: str) -> None:
     saved(root / "b.stepscope", small_trace(name), age_s=100)
-    told = viewed.traces()[0]["figures"]["top_operator"]
-    assert told == name if len(name) <= 200 else name.startswith(told[:-1])
+    result = viewed.traces()[0]["figures"]["top_operator"]
+    assert result == name if len(name) <= 200 else name.startswith(result[:-1])

@@ -316,7 +316,7 @@ class _Stats:
     def __init__(self, gathered: Gathered, names: dict[int, str]) -> None:
         self._gathered = gathered
         self._names = names
-        self._known: dict[bytes, tuple[int, int, int]] = {}
+        self._cache: dict[bytes, tuple[int, int, int]] = {}
 
     def of_event(self, stats: list[memoryview]) -> tuple[int, int, int]:
         """Return the correlation or ABSENT, the id of all arguments, and the id of a step's name.
@@ -326,9 +326,9 @@ class _Stats:
         if not stats:
             return ABSENT, 0, 0
         key = b"\0".join(stats)
-        if key not in self._known:
-            self._known[key] = self._read(stats)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = self._read(stats)
+        return self._cache[key]
 
     def _read(self, stats: list[memoryview]) -> tuple[int, int, int]:
         pairs = dict(self.pair(stat) for stat in stats)

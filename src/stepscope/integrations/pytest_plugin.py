@@ -237,17 +237,19 @@ class _BaselineReporter:
     """Lists new baselines at the end; workers report theirs to the main process."""
 
     def __init__(self) -> None:
-        self._kept: list[str] = []
+        self._new_baselines: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the baseline that a test saved."""
         if report.when == "call":
-            self._kept += [str(path) for name, path in report.user_properties if name == _KEPT]
+            self._new_baselines += [
+                str(path) for name, path in report.user_properties if name == _KEPT
+            ]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Name the files, which belong into the repository."""
-        if self._kept:
-            _tell(terminalreporter, self._kept)
+        if self._new_baselines:
+            _tell(terminalreporter, self._new_baselines)
 
 
 def _tell(terminal: Any, files: Sequence[str]) -> None:

@@ -22,14 +22,14 @@ def main() -> None:
     disk, memory, text = sys.argv[1:]
     request = json.loads(text)
     try:
-        trace = _held(own_folders(Path(disk), Path(memory) if memory else None), request)
+        trace = _trace_of_window(own_folders(Path(disk), Path(memory) if memory else None), request)
         save(trace, request["why"], Path(request["path"]), quiet=request["is_quiet"])
     except Exception as error:
         print(str(error) or type(error).__name__)
         sys.exit(1)
 
 
-def _held(folders: StreamFolders, request: Mapping[str, Any]) -> Trace:
+def _trace_of_window(folders: StreamFolders, request: Mapping[str, Any]) -> Trace:
     with only_sealer(
         Path(folders.disk if is_unsealed(folders.disk) else folders.shared)
     ) as is_left:

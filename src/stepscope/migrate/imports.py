@@ -26,7 +26,7 @@ class Imports:
         self._target = conversion.target
         self._all = imports
         self._mine = [one for one in imports if one.dialect is conversion.source]
-        self._kept: set[Imported] = set()  # members that have no counterpart
+        self._still_needed: set[Imported] = set()  # members that have no counterpart
         self._rewritten: defaultdict[Imported, set[Node]] = defaultdict(set)
         self._added: defaultdict[Node, dict[str, str]] = defaultdict(dict)
         self._prefixes: dict[Node, str] = {}
@@ -40,7 +40,7 @@ class Imports:
         """Keep the import that a name without counterpart comes from."""
         imported = reference.imported
         if imported.reach is not Reach.MODULE:
-            self._kept.add(imported)
+            self._still_needed.add(imported)
             return
         # The other module takes the name, so this one needs its full name.
         text = _join(reference.dialect.module, reference.name)
@@ -160,7 +160,7 @@ class Imports:
         new = {
             alias: self._new_alias(by_alias[alias])
             for alias in statement.names
-            if alias in by_alias and by_alias[alias] not in self._kept
+            if alias in by_alias and by_alias[alias] not in self._still_needed
         }
         staying = [alias for alias in statement.names if alias not in new]
         texts = list(dict.fromkeys(text for text in new.values() if text))
@@ -181,7 +181,7 @@ class Imports:
         if staying:
             module = parsed.text(statement.module)
             names = ", ".join(parsed.text(alias) for alias in staying)
-            staying_names = [one.local for one in imported_names if one in self._kept]
+            staying_names = [one.local for one in imported_names if one in self._still_needed]
             remark = missing_text(staying_names, self._target.module)
             line = f"from {module} import {names}"
             self._add_statement(statement, line, f"  {REMARK}{remark}" if staying_names else "")

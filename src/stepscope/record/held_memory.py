@@ -61,9 +61,9 @@ def _captured(sample: Mapping[str, Any], names: Mapping[int, str]) -> Captured |
     from stepscope.trace.schema import Captured, Slices
     from stepscope.trace.strings import Strings
 
-    strings, held = with_devices(Strings.of(sample["texts"]), Held, sample["held"])
+    strings, blocks = with_devices(Strings.of(sample["texts"]), Held, sample["held"])
     tracks = (
         thread_track(thread, NO_THREAD, names.get(thread, "")) for thread in sample["threads"]
     )
     stacks = Stacks(sample["parent"], sample["frame"])
-    return Captured(Slices.empty(), tuple(tracks), strings, stacks=stacks, held=held)
+    return Captured(Slices.empty(), tuple(tracks), strings, stacks=stacks, held=blocks)

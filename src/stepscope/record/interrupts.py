@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # ten times as fast as signal, and steps are short
+import _signal  # ten times as fast as signal, and steps are short
 import os
 import sys
 from _thread import get_native_id

@@ -44,7 +44,7 @@ class Patches:
         self._users = 0
         self._undo: list[Callable[[], None]] = []
         # Replacements that other wrappers still call.
-        self._left: dict[tuple[int, str], _Replaced] = {}
+        self._still_called: dict[tuple[int, str], _Replaced] = {}
         _all[:] = [other for other in _all if other() is not None]
         _all.append(ref(self))
 
@@ -72,7 +72,7 @@ class Patches:
 
         A replacement of ours that another wrapper still calls is not wrapped again.
         """
-        still_called = self._left.pop((id(owner), name), None)
+        still_called = self._still_called.pop((id(owner), name), None)
         if still_called is None or vars(owner).get(name, _MISSING) is still_called.before:
             self.replace(owner, name, wrapper(getattr(owner, name)))
         else:
@@ -86,7 +86,7 @@ class Patches:
 
     def _put_back(self, it: _Replaced) -> None:
         if vars(it.owner).get(it.name, _MISSING) is not it.value:
-            self._left[id(it.owner), it.name] = it
+            self._still_called[id(it.owner), it.name] = it
         elif it.before is _MISSING:
             delattr(it.owner, it.name)
         else:

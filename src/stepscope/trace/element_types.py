@@ -45,9 +45,9 @@ _TYPES = {
     },
 }
 _BY_WORD = {
-    word.lower(): each
-    for each, words in _TYPES.items()
-    for word in (each.name, each.kineto, *words)
+    word.lower(): element
+    for element, words in _TYPES.items()
+    for word in (element.name, element.kineto, *words)
 }
 
 

@@ -34,10 +34,10 @@ def place_of_process(environ: Mapping[str, str] = os.environ) -> Place | None:
         rank, world, local_rank, local_world = (_number(environ.get(name, "")) for name in names)
         if rank is None or world is None or not 0 <= rank < world:
             continue
-        if launcher == "environment" and "TORCHELASTIC_RUN_ID" in environ:
-            launcher = "torchrun"  # noqa: PLW2901
+        is_torchrun = launcher == "environment" and "TORCHELASTIC_RUN_ID" in environ
+        name = "torchrun" if is_torchrun else launcher
         spread = _is_spread(world, local_world, environ)
-        return Place(rank, world, local_rank, local_world, launcher, spread)
+        return Place(rank, world, local_rank, local_world, name, spread)
     return None
 
 

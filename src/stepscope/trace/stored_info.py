@@ -98,7 +98,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _each(fits: Check) -> Check:
+def _list_of(fits: Check) -> Check:
     return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
@@ -110,7 +110,7 @@ _TEXT = (_is_text, "a text")
 _INT = (_is_int, "an integer of 64 bits")
 _TIME = (_is_time, "a time in ns")
 _MAYBE_INT = (_is_int_or_none, "an integer of 64 bits or null")
-_TEXTS = (_each(_is_text), "a list of texts")
+_TEXTS = (_list_of(_is_text), "a list of texts")
 _TEXT_BY_WORD = (_by_word(_is_text), "an object with texts")
 _FIELDS: dict[str, tuple[Check, str]] = {
     "producer": _TEXT,
@@ -125,7 +125,7 @@ _FIELDS: dict[str, tuple[Check, str]] = {
     "sources": _TEXT_BY_WORD,
     "losses": (lambda value: isinstance(value, dict), "an object"),
     "overhead_ns": (_is_number, "a number"),
-    "devices": (_each(lambda value: isinstance(value, dict)), "a list of objects"),
+    "devices": (_list_of(lambda value: isinstance(value, dict)), "a list of objects"),
     "code_folders": _TEXTS,
     "parallelism": (_by_word(_is_number), "an object with numbers"),
     "libraries": _TEXTS,

@@ -272,7 +272,7 @@ class _StoredColumn:
         if not len(distinct):
             return np.zeros(0, np.uint8)
         code = {letter: ord(letter) if letter else 0 for letter in distinct if len(letter) <= 1}
-        code_of = {each: number for each, number in code.items() if number < 256}
+        code_of = {letter: number for letter, number in code.items() if number < 256}
         spelled = text.cast(pl.String)
         self._check_known(~spelled.is_in(list(code_of)), "is not a letter")
         return spelled.replace_strict(code_of, return_dtype=pl.UInt8).to_numpy()

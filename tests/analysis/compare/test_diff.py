@@ -33,45 +33,45 @@ def assert_adds_up(found: Diff) -> None:
 
 def test_rows_add_up_and_the_guilty_one_is_first() -> None:
     slower = [*BASE[:2], ("", "aten::add", 250)]
-    found = diff_traces([steps(BASE)], [steps(slower, longer=200)])
-    assert_adds_up(found)
-    assert found.difference_ns == 200_000
-    assert found.rows[0].what == "aten::add"
-    assert found.rows[0].difference_ns == 200_000
-    assert found.step.verdict is Verdict.SLOWER
-    assert "Most of it is aten::add: +200 µs a step" in found.verdict
-    assert found.table("phase").rows
+    difference = diff_traces([steps(BASE)], [steps(slower, longer=200)])
+    assert_adds_up(difference)
+    assert difference.difference_ns == 200_000
+    assert difference.rows[0].what == "aten::add"
+    assert difference.rows[0].difference_ns == 200_000
+    assert difference.step.verdict is Verdict.SLOWER
+    assert "Most of it is aten::add: +200 µs a step" in difference.verdict
+    assert difference.table("phase").rows
     with pytest.raises(KeyError, match="this comparison has work, phase"):
-        found.table("colour")
+        difference.table("colour")
 
 
 def test_a_renamed_module_is_no_change() -> None:
     renamed = [(module.replace("net", "encoder"), *rest) for module, *rest in BASE]
-    found = diff_traces([steps(BASE)], [steps(renamed)])
-    assert_adds_up(found)
-    assert all(row.difference_ns == 0 for table in found.tables for row in table.rows)
-    assert not any(row.status in ("new", "gone") for row in found.rows)
-    was = {row.module: row.was for row in found.rows if row.status == "renamed"}
+    difference = diff_traces([steps(BASE)], [steps(renamed)])
+    assert_adds_up(difference)
+    assert all(row.difference_ns == 0 for table in difference.tables for row in table.rows)
+    assert not any(row.status in ("new", "gone") for row in difference.rows)
+    was = {row.module: row.was for row in difference.rows if row.status == "renamed"}
     assert was["encoder.first"] == "aten::mm in net.first"
 
 
 def test_work_in_another_order_is_no_change() -> None:
-    found = diff_traces([steps(BASE)], [steps(BASE[::-1])])
-    assert all(row.difference_ns == 0 and row.status == "same" for row in found.rows)
+    difference = diff_traces([steps(BASE)], [steps(BASE[::-1])])
+    assert all(row.difference_ns == 0 and row.status == "same" for row in difference.rows)
 
 
 def test_work_that_moved_to_another_module_is_one_row() -> None:
     relu = ("net.first", "aten::relu", 40)
     moved = ("net.second", "aten::relu", 40)
-    found = diff_traces([steps([*BASE, relu])], [steps([*BASE, moved])])
-    row = next(row for row in found.rows if row.name == "aten::relu")
+    difference = diff_traces([steps([*BASE, relu])], [steps([*BASE, moved])])
+    row = next(row for row in difference.rows if row.name == "aten::relu")
     assert (row.status, row.difference_ns) == ("moved", 0)
 
 
 def test_a_line_that_moved_down_its_file_is_no_change() -> None:
-    found = diff_traces([steps(BASE)], [steps(BASE, line=19)])
-    assert_adds_up(found)
-    lines = found.table("line").rows
+    difference = diff_traces([steps(BASE)], [steps(BASE, line=19)])
+    assert_adds_up(difference)
+    lines = difference.table("line").rows
     assert [(row.status, row.was) for row in lines] == [("moved", "train.py:7 main")]
 
 
@@ -92,10 +92,10 @@ def test_calls_in_an_edited_file_with_renamed_classes_are_no_change() -> None:
             ]
         return trace_of_calls(calls)
 
-    found = diff_traces([edited(0, "Net")], [edited(7, "Encoder")])
-    assert_adds_up(found)
-    assert all(row.difference_ns == 0 for table in found.tables for row in table.rows)
-    assert {row.status for row in found.rows} == {"same", "moved", "renamed"}
+    difference = diff_traces([edited(0, "Net")], [edited(7, "Encoder")])
+    assert_adds_up(difference)
+    assert all(row.difference_ns == 0 for table in difference.tables for row in table.rows)
+    assert {row.status for row in difference.rows} == {"same", "moved", "renamed"}
 
 
 def test_the_lines_of_a_loop_are_one_row_of_the_work() -> None:
@@ -110,21 +110,21 @@ def test_the_lines_of_a_loop_are_one_row_of_the_work() -> None:
                 samples.append(Sample(at, at + 20, (frame,)))
         return trace_of_calls(calls, samples=samples)
 
-    found = diff_traces([loop(100)], [loop(200)])
-    assert_adds_up(found)
-    assert [row.what for row in found.rows if row.difference_ns] == ["train.py count"]
-    lines = {row.what for row in found.table("line").rows}
+    difference = diff_traces([loop(100)], [loop(200)])
+    assert_adds_up(difference)
+    assert [row.what for row in difference.rows if row.difference_ns] == ["train.py count"]
+    lines = {row.what for row in difference.table("line").rows}
     assert {"train.py:7 count", "train.py:8 count"} <= lines
 
 
 def test_new_and_gone_work_is_called_so() -> None:
     extra = [*BASE, ("", "aten::erf", 100)]
-    found = diff_traces([steps(BASE)], [steps(extra)])
-    assert found.rows[0].what == "aten::erf"
-    assert found.rows[0].status == "new"
+    difference = diff_traces([steps(BASE)], [steps(extra)])
+    assert difference.rows[0].what == "aten::erf"
+    assert difference.rows[0].status == "new"
     back = diff_traces([steps(extra)], [steps(BASE)])
     assert (back.rows[0].what, back.rows[0].status) == ("aten::erf", "gone")
-    assert [(q.what, q.before, q.after) for q in found.counts] == [("operators", 3, 4)]
+    assert [(q.what, q.before, q.after) for q in difference.counts] == [("operators", 3, 4)]
 
 
 def test_runs_of_a_busy_machine_still_show_an_extra_operator() -> None:
@@ -134,34 +134,36 @@ def test_runs_of_a_busy_machine_still_show_an_extra_operator() -> None:
     extra = ("", "aten::erf", 60)
     after = [steps([*BASE, extra], longer=60) for _ in range(4)]
     after.append(steps([*slow, ("", "aten::erf", 120)], longer=STEP + 120))
-    found = diff_traces(before, after)
-    assert_adds_up(found)
-    assert found.step.verdict is Verdict.SLOWER
-    assert found.step.low <= 0.06 <= found.step.high + 0.01
+    difference = diff_traces(before, after)
+    assert_adds_up(difference)
+    assert difference.step.verdict is Verdict.SLOWER
+    assert difference.step.low <= 0.06 <= difference.step.high + 0.01
     assert not diff_traces(before, before).step.is_real
 
 
 def test_without_steps_the_whole_trace_is_one() -> None:
     calls = [Call("aten::mm", 0, 300), Call("aten::add", 400, 450)]
-    found = diff_traces([trace_of_calls(calls)], [trace_of_calls(calls[:1])])
-    assert_adds_up(found)
-    assert found.unit == "run"
-    assert found.step.verdict is Verdict.UNKNOWN
-    assert any("no steps" in remark for remark in found.step.remarks)
+    difference = diff_traces([trace_of_calls(calls)], [trace_of_calls(calls[:1])])
+    assert_adds_up(difference)
+    assert difference.unit == "run"
+    assert difference.step.verdict is Verdict.UNKNOWN
+    assert any("no steps" in remark for remark in difference.step.remarks)
 
 
 def test_it_tells_itself_in_every_form(tmp_path) -> None:
     paths = [tmp_path / "a.stepscope", tmp_path / "b.stepscope"]
     steps(BASE).save(paths[0])
     steps([*BASE, ("", "evil|`<script>", 90)]).save(paths[1])
-    found = stepscope.diff(paths[0], str(paths[1]))
-    told = json.loads(json.dumps(found.to_json()))
-    assert told["difference_ns"] == sum(row["difference_ns"] for row in told["tables"][0]["rows"])
-    text, markdown = diff_text(found), diff_markdown(found)
+    result = stepscope.diff(paths[0], str(paths[1]))
+    parsed = json.loads(json.dumps(result.to_json()))
+    assert parsed["difference_ns"] == sum(
+        row["difference_ns"] for row in parsed["tables"][0]["rows"]
+    )
+    text, markdown = diff_text(result), diff_markdown(result)
     assert "with one run per side, a change" in text
     assert "| **all** |" in markdown
     assert "\\|'<script>" in markdown
-    assert "<script>" not in found._repr_html_()
+    assert "<script>" not in result._repr_html_()
 
 
 def test_mistakes_are_named() -> None:
@@ -183,10 +185,10 @@ def test_names_of_two_frameworks_meet_once() -> None:
     """Paddle has several events for one operator: its time before is that of one of them."""
     paddle = [(module, name, took) for module, name, took in BASE[:2]]
     paddle += [("", "add dygraph", 20), ("", "add infer_meta", 5), ("", "add_", 9)]
-    found = diff_traces([steps(BASE)], [steps(paddle)])
-    assert_adds_up(found)
+    difference = diff_traces([steps(BASE)], [steps(paddle)])
+    assert_adds_up(difference)
     assert_adds_up(diff_traces([steps(paddle)], [steps(BASE)]))
-    was = [row.was for row in found.table("operator").rows if row.was]
+    was = [row.was for row in difference.table("operator").rows if row.was]
     assert was == ["aten::add"]
 
 
@@ -194,7 +196,7 @@ def test_an_operator_in_the_middle_of_a_gap_is_all_that_changed() -> None:
     """It splits the gap in two, of which neither tells how fast the machine was."""
     before = [run(seed=seed) for seed in range(5)]
     after = [run(seed=seed + 10, slow=100) for seed in range(5)]
-    found = diff_traces(before, after)
-    assert found.step.verdict is Verdict.SLOWER
-    assert found.step.change == pytest.approx(0.1, abs=0.01)
-    assert found.rows[0].what == "aten::sort"
+    difference = diff_traces(before, after)
+    assert difference.step.verdict is Verdict.SLOWER
+    assert difference.step.change == pytest.approx(0.1, abs=0.01)
+    assert difference.rows[0].what == "aten::sort"

@@ -26,11 +26,11 @@ def runs(
 
 
 def test_a_slower_program_is_found_with_an_interval_around_the_truth() -> None:
-    found = compare_samples(runs(10, 5, 1), runs(10.5, 5, 2))
-    assert found.verdict is Verdict.SLOWER
-    assert found.test is Test.RUNS
-    assert found.low < 0.05 < found.high
-    assert found.p == pytest.approx(2 / 252)
+    comparison = compare_samples(runs(10, 5, 1), runs(10.5, 5, 2))
+    assert comparison.verdict is Verdict.SLOWER
+    assert comparison.test is Test.RUNS
+    assert comparison.low < 0.05 < comparison.high
+    assert comparison.p == pytest.approx(2 / 252)
     assert compare_samples(runs(10.5, 5, 2), runs(10, 5, 1)).verdict is Verdict.FASTER
 
 
@@ -43,8 +43,8 @@ def test_the_same_program_is_not_called_changed() -> None:
 
 def test_runs_that_differ_more_than_the_sides_are_noise() -> None:
     """Thousands of steps do not help where the runs themselves differ."""
-    found = compare_samples(runs(10, 5, 1, spread=0.1), runs(10.3, 5, 2, spread=0.1))
-    assert found.verdict is Verdict.NOISE
+    comparison = compare_samples(runs(10, 5, 1, spread=0.1), runs(10.3, 5, 2, spread=0.1))
+    assert comparison.verdict is Verdict.NOISE
 
 
 def test_one_run_a_side_says_what_it_cannot_know() -> None:
@@ -88,7 +88,7 @@ def test_many_comparisons_are_corrected_for() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([]) == []
     real = compare_samples(runs(10, 5, 1), runs(10.5, 5, 2))
-    assert [each.is_real for each in corrected([real] * 3)] == [False] * 3
+    assert [item.is_real for item in corrected([real] * 3)] == [False] * 3
 
 
 def test_odd_samples_are_described() -> None:

@@ -95,8 +95,8 @@ def test_a_synchronisation_of_an_idle_device_is_not_why_it_is_idle() -> None:
         call("cudaLaunchKernel", 50, 55, 2),
         kernel(60, 65, 2),
     ]
-    told = {"before first": 10, "host": 28, "synchronisation": 2, "launch": 10}
-    assert reasons([*FIRST, *later]) == told
+    expected = {"before first": 10, "host": 28, "synchronisation": 2, "launch": 10}
+    assert reasons([*FIRST, *later]) == expected
 
 
 def test_a_copy_that_returns_when_it_is_done_synchronises() -> None:
@@ -117,8 +117,8 @@ def test_data_was_loaded_meanwhile() -> None:
         call("cudaLaunchKernel", 50, 55, 2),
         kernel(60, 65, 2),
     ]
-    told = {"before first": 10, "data loading": 20, "host": 10, "launch": 10}
-    assert reasons([*FIRST, *later]) == told
+    expected = {"before first": 10, "data loading": 20, "host": 10, "launch": 10}
+    assert reasons([*FIRST, *later]) == expected
 
 
 def test_what_launched_the_next_work_may_not_be_in_the_trace() -> None:
@@ -131,8 +131,8 @@ def test_the_end_of_the_recording_comes_after_the_last_work() -> None:
 
 def test_kernels_of_one_graph_wait_in_the_queue() -> None:
     graph = [call("cudaGraphLaunch", 22, 26, 7), kernel(30, 40, 7), kernel(42, 50, 7)]
-    told = {"before first": 10, "host": 2, "launch": 8, "queued": 2}
-    assert reasons([*FIRST, *graph]) == told
+    expected = {"before first": 10, "host": 2, "launch": 8, "queued": 2}
+    assert reasons([*FIRST, *graph]) == expected
 
 
 def test_a_gap_names_the_work_that_ends_it_and_who_launched_it() -> None:
@@ -173,7 +173,7 @@ def slow_reasons(trace: Trace, events: list[Event]) -> dict[str, list[int]]:
     loads = [e for e in events if e.name.startswith("enumerate(DataLoader)#")]
     first = min([trace.info.start_ns, *(event.start for event in work)])
     last = max([trace.info.end_ns, *(event.end for event in work)])
-    told = {}
+    values = {}
     for device, own in by_device(work).items():
         parts = [0] * len(IdleReason)
         stretches = [(first, first), *busy(own), (last, last)]
@@ -192,8 +192,8 @@ def slow_reasons(trace: Trace, events: list[Event]) -> dict[str, list[int]]:
             else:
                 starter = calls.get(starting[end].correlation)
                 _walk(parts, (begin, end), starter, (waits, loads), stretches)
-        told[device] = parts
-    return told
+        values[device] = parts
+    return values
 
 
 def _walk(

@@ -28,34 +28,34 @@ def covered(intervals: Intervals) -> set[int]:
 
 
 def test_what_overlaps_or_touches_is_one_and_counts_once() -> None:
-    found = of([(10, 20), (15, 30), (30, 31), (40, 50), (42, 44), (7, 7)])
-    assert found.start_ns.tolist() == [10, 40]
-    assert found.end_ns.tolist() == [31, 50]
-    assert found.total_ns == 31
+    result = of([(10, 20), (15, 30), (30, 31), (40, 50), (42, 44), (7, 7)])
+    assert result.start_ns.tolist() == [10, 40]
+    assert result.end_ns.tolist() == [31, 50]
+    assert result.total_ns == 31
 
 
 @given(pairs)
 def test_a_union_covers_each_moment_and_is_apart(some: Pairs) -> None:
-    found = of(some)
-    assert covered(found) == moments(some)
-    assert found.total_ns == len(moments(some))
-    assert (found.start_ns[1:] > found.end_ns[:-1]).all()
+    result = of(some)
+    assert covered(result) == moments(some)
+    assert result.total_ns == len(moments(some))
+    assert (result.start_ns[1:] > result.end_ns[:-1]).all()
 
 
 @given(pairs, pairs)
 def test_what_two_unions_share(one: Pairs, other: Pairs) -> None:
-    found = of(one).shared_with(of(other))
-    assert covered(found) == moments(one) & moments(other)
-    assert (found.start_ns < found.end_ns).all()
+    result = of(one).shared_with(of(other))
+    assert covered(result) == moments(one) & moments(other)
+    assert (result.start_ns < result.end_ns).all()
 
 
 @given(pairs, st.integers(0, 60), st.integers(0, 60))
 def test_gaps_and_cover_of_a_window(some: Pairs, one: int, other: int) -> None:
     first, last = sorted((one, other))
     window = set(range(first, last))
-    found = of(some)
-    assert covered(found.gaps(first, last)) == window - moments(some)
-    part = found.covered(np.array([first]), np.array([last]))
+    result = of(some)
+    assert covered(result.gaps(first, last)) == window - moments(some)
+    part = result.covered(np.array([first]), np.array([last]))
     assert part.tolist() == [len(window & moments(some))]
 
 

@@ -135,9 +135,11 @@ def test_as_a_slow_sum_finds_it(path: Path) -> None:
 def test_shape_and_memory_where_the_trace_tells(name: str) -> None:
     path = sample_path(name)
     rows = kernel_table(trace_in(path)).to_polars().row(0, named=True)
-    told = next(event["args"] for event in json_events(path) if event["name"] == rows["name"])
-    assert rows["grid"] == ",".join(map(str, told["grid"]))
-    assert rows["block"] == ",".join(map(str, told["block"]))
-    assert rows["registers"] == told["registers per thread"]
-    assert rows["shared_memory_bytes"] == told["shared memory"]
+    first_match = next(
+        event["args"] for event in json_events(path) if event["name"] == rows["name"]
+    )
+    assert rows["grid"] == ",".join(map(str, first_match["grid"]))
+    assert rows["block"] == ",".join(map(str, first_match["block"]))
+    assert rows["registers"] == first_match["registers per thread"]
+    assert rows["shared_memory_bytes"] == first_match["shared memory"]
     assert rows["operator"] == "aten::mm"

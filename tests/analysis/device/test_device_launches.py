@@ -119,14 +119,14 @@ def test_early_kinetos_wrote_the_external_id_otherwise(tmp_path: Path) -> None:
 def test_every_kernel_is_tied_as_a_slow_search_ties_it(path: Path) -> None:
     trace = trace_in(path)
     tree = call_tree(trace)
-    found = launches(tree)
-    if found is None:
+    launch_rows = launches(tree)
+    if launch_rows is None:
         return
     events = events_in(path)
     calls = call_of(events)
     tied = {
         tree.row(work): tree.row(host)
-        for work, host in zip(found.work.tolist(), found.host.tolist(), strict=True)
+        for work, host in zip(launch_rows.work.tolist(), launch_rows.host.tolist(), strict=True)
     }
     for event in events:
         call = calls.get(event.correlation)
@@ -141,27 +141,27 @@ def test_every_kernel_is_tied_as_a_slow_search_ties_it(path: Path) -> None:
 def test_device_time_adds_up_over_operators_and_modules(path: Path) -> None:
     trace = trace_in(path)
     tree = call_tree(trace)
-    found = launches(tree)
-    if found is None or tree.is_device is None:
+    launch_rows = launches(tree)
+    if launch_rows is None or tree.is_device is None:
         return
-    launched_ns = int(tree.of(trace.slices.duration_ns)[found.work].sum())
-    assert found.self_device_ns[~tree.is_device].sum() == launched_ns
+    launched_ns = int(tree.of(trace.slices.duration_ns)[launch_rows.work].sum())
+    assert launch_rows.self_device_ns[~tree.is_device].sum() == launched_ns
     above: dict[int, int] = defaultdict(int)
-    for host, work in zip(found.host.tolist(), found.work.tolist(), strict=True):
+    for host, work in zip(launch_rows.host.tolist(), launch_rows.work.tolist(), strict=True):
         event = host
         while event != -1:
             above[event] += int(trace.slices.duration_ns[tree.row(work)])
             event = int(tree.parent[event])
     host_events = np.flatnonzero(~tree.is_device).tolist()
-    assert [int(found.device_ns[i]) for i in host_events] == [above[i] for i in host_events]
+    assert [int(launch_rows.device_ns[i]) for i in host_events] == [above[i] for i in host_events]
     calls = call_of(events_in(path))
-    known = {tree.row(work) for work in found.work.tolist()}
-    known |= {
+    by_name = {tree.row(work) for work in launch_rows.work.tolist()}
+    by_name |= {
         event.row
         for event in events_in(path)
         if event.kind in WORK_KINDS and event.correlation in calls
     }
-    expected = sum(int(trace.slices.duration_ns[row]) for row in known)
+    expected = sum(int(trace.slices.duration_ns[row]) for row in by_name)
     assert module_table(trace).self_device_ns.sum() == expected
 
 

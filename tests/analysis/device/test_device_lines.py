@@ -24,8 +24,8 @@ def launched(
 
 
 def by_line(calls: list[Call], samples: list[Sample] | None = None) -> dict[str, float]:
-    found = device_lines(trace_of_calls(calls, samples=samples or []))
-    return {f"{place.file}:{place.line}": ns for place, ns in found.items()}
+    line_rows = device_lines(trace_of_calls(calls, samples=samples or []))
+    return {f"{place.file}:{place.line}": ns for place, ns in line_rows.items()}
 
 
 def test_operators_with_a_stack_tell_their_line() -> None:
@@ -47,8 +47,8 @@ def test_calls_of_one_operator_share_the_lines_that_samples_saw_in_some() -> Non
         Sample(8001, 8005, (HEAD, MAIN)),
         Sample(9500, 9900, (HEAD, MAIN)),  # in no operator
     ]
-    found = by_line(calls, samples)
-    assert found == pytest.approx({"model.py:7": 400_000 * 2 / 3, "model.py:9": 400_000 / 3})
+    result = by_line(calls, samples)
+    assert result == pytest.approx({"model.py:7": 400_000 * 2 / 3, "model.py:9": 400_000 / 3})
 
 
 def test_what_the_backward_pass_does_counts_for_the_line_of_the_operator() -> None:

@@ -148,12 +148,12 @@ def _check_copies(table: CopyTable, device: str, work: list[Event], kernels: lis
     for event in work:
         if is_copy(event):
             copies[event.name].append(event)
-    found = {
+    by_name = {
         name: (table.count[i], table.busy_ns[i], table.hidden_ns[i])
         for i, name in enumerate(table.name)
         if table.device[i] == device
     }
-    assert found == {
+    assert by_name == {
         name: (len(ran), length(busy(ran)), shared(busy(ran), busy(kernels)))
         for name, ran in copies.items()
     }
@@ -162,12 +162,12 @@ def _check_copies(table: CopyTable, device: str, work: list[Event], kernels: lis
 @pytest.mark.parametrize("name", ["made_nccl", "made_rocm", *H200])
 def test_bytes_of_copies_are_those_of_the_file(name: str) -> None:
     path = sample_path(name)
-    told: dict[str, int] = defaultdict(int)
+    totals: dict[str, int] = defaultdict(int)
     for event in json_events(path):
         if event.get("cat") == "gpu_memcpy":
-            told[event["name"]] += event["args"]["bytes"]
+            totals[event["name"]] += event["args"]["bytes"]
     rows = copy_table(trace_in(path))
-    assert dict(zip(rows.name, rows.bytes.tolist(), strict=True)) == told
+    assert dict(zip(rows.name, rows.bytes.tolist(), strict=True)) == totals
 
 
 def test_collectives_with_their_sizes() -> None:
@@ -180,8 +180,8 @@ def test_collectives_with_their_sizes() -> None:
             key = (about["Collective name"], about["dtype"])
             expected[key] += width * max(about["In msg nelems"], about["Out msg nelems"])
     rows = collective_table(trace_in(path))
-    found = zip(rows.collective, rows.dtype, rows.bytes.tolist(), strict=True)
-    sizes = {(name, dtype): size for name, dtype, size in found}
+    pairs = zip(rows.collective, rows.dtype, rows.bytes.tolist(), strict=True)
+    sizes = {(name, dtype): size for name, dtype, size in pairs}
     assert sizes.pop(("SendRecv", "")) == 0  # its kernel does not say
     assert sizes == expected
     sized = np.array([bool(dtype) for dtype in rows.dtype])

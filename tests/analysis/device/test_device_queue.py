@@ -74,15 +74,15 @@ def test_as_a_slow_count_finds_it(path: Path) -> None:
     trace = trace_in(path)
     events = events_in(path)
     calls = call_of(events)
-    known = [(calls[w.correlation], w) for w in work_of(events, trace) if w.correlation in calls]
+    expected = [(calls[w.correlation], w) for w in work_of(events, trace) if w.correlation in calls]
     delays = launch_delays(trace)
-    assert delays.delay_ns.tolist() == [work.start - call.start for call, work in known]
-    assert delays.after_call_ns.tolist() == [work.start - call.end for call, work in known]
+    assert delays.delay_ns.tolist() == [work.start - call.start for call, work in expected]
+    assert delays.after_call_ns.tolist() == [work.start - call.end for call, work in expected]
     rows = launch_queues(trace)
     for i, device in enumerate(rows.device):
         if i and rows.device[i - 1] == device:
             continue  # the first row of a device holds all its streams
-        own = [(call, work) for call, work in known if work.device == device]
+        own = [(call, work) for call, work in expected if work.device == device]
         changes = [(min(call.start, work.start), 1) for call, work in own]
         changes += [(work.start, -1) for _, work in own]
         length = longest = 0

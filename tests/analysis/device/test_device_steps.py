@@ -93,13 +93,13 @@ def test_terminal_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[
     save_trace(stepped(16_000, 19_000), path)
     assert main(["summary", path, "--device", "steps"]) == 0
     out = capsys.readouterr().out
-    told = "a step takes 19.0 ms on device 10 and 16.0 ms on the host: the device is the bottleneck"
-    assert told in out
+    text = "a step takes 19.0 ms on device 10 and 16.0 ms on the host: the device is the bottleneck"
+    assert text in out
     assert "On the device" in device_text(stepped(16_000, 19_000), "steps", 10)
     assert main(["summary", path, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["device"]
-    assert (told["step_ns"], told["host_step_ns"]) == (19_000_000, 16_000_000)
-    assert (told["limit"], told["by"]) == ("device", "launches in the step")
+    text = json.loads(capsys.readouterr().out)["device"]
+    assert (text["step_ns"], text["host_step_ns"]) == (19_000_000, 16_000_000)
+    assert (text["limit"], text["by"]) == ("device", "launches in the step")
 
 
 def test_the_overview_says_it(reports: Reports) -> None:

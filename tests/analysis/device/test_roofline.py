@@ -255,9 +255,9 @@ class TestMeasured:
         assert best_peaks("Chip 1") is None
         keep_measured("Chip 1", {FLOAT16: 1e12}, 1e11, "")
         keep_measured("Chip 2", {FLOAT16: 2e12}, 1e11, "")
-        found = best_peaks("Chip 1")
-        assert found is not None
-        assert (found.flops_in(BFLOAT16), found.bytes_per_second) == (1e12, 1e11)
+        result = best_peaks("Chip 1")
+        assert result is not None
+        assert (result.flops_in(BFLOAT16), result.bytes_per_second) == (1e12, 1e11)
 
     @pytest.mark.parametrize(
         "text", ["", "[]", "{", '{"Chip 1": {"flops_per_second": [], "bytes_per_second": -1}}']
@@ -273,6 +273,6 @@ def test_without_a_gpu_the_verb_says_so(capsys: pytest.CaptureFixture[str]) -> N
     if torch.cuda.is_available():
         pytest.skip("there is one")
     assert main(["device-peaks"]) == 2
-    told = capsys.readouterr()
-    assert "found no GPU" in told.err
-    assert not told.out
+    output = capsys.readouterr()
+    assert "found no GPU" in output.err
+    assert not output.out

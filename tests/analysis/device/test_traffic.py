@@ -35,7 +35,7 @@ def tensor(*sizes: int, dtype: Any = torch.bfloat16) -> Any:
 def fragment(args: tuple[Any, ...]) -> str:
     """Write inputs down as a trace does."""
     tensors = [isinstance(arg, torch.Tensor) for arg in args]
-    told = {
+    values = {
         "Input Dims": [
             list(a.shape) if is_one else [] for a, is_one in zip(args, tensors, strict=True)
         ],
@@ -49,13 +49,13 @@ def fragment(args: tuple[Any, ...]) -> str:
             "" if is_one else str(a) for a, is_one in zip(args, tensors, strict=True)
         ],
     }
-    return json.dumps(told)[1:-1]
+    return json.dumps(values)[1:-1]
 
 
 def size(values: Any) -> int:
     """Return the bytes of tensors, each once."""
-    found = values if isinstance(values, tuple | list) else (values,)
-    return sum(each.numel() * each.element_size() for each in found if torch.is_tensor(each))
+    result = values if isinstance(values, tuple | list) else (values,)
+    return sum(item.numel() * item.element_size() for item in result if torch.is_tensor(item))
 
 
 X, W, B = tensor(4, 8, 16, 16), tensor(6, 8, 3, 3), tensor(6)

@@ -48,7 +48,7 @@ def steps_of(step: Callable[[int], object]) -> Trace:
 
 def found(trace: Trace, problem: str) -> Finding | None:
     """Return the finding of a kind."""
-    (finding,) = [each for each in find_problems(trace) if each.id == problem] or [None]
+    (finding,) = [item for item in find_problems(trace) if item.id == problem] or [None]
     return finding
 
 
@@ -213,7 +213,7 @@ def test_a_function_that_is_compiled_once_and_whole() -> None:
 
 def collecting(in_steps: bool) -> Trace:
     """Record what `stepscope run` does: there, pauses for the collector are recorded, too."""
-    kept = [[i] for i in range(200_000)]  # a collection looks at each of these
+    remaining = [[i] for i in range(200_000)]  # a collection looks at each of these
     sources = make_sources(RecordOptions(gc_pauses=True))
     session = Session(Recorder(sources), schedule=every_step())
     gc.disable()
@@ -228,7 +228,7 @@ def collecting(in_steps: bool) -> Trace:
         session.stop()
     finally:
         gc.enable()
-    assert kept
+    assert remaining
     assert session.trace is not None
     return on_event_clock(session.trace, {"Python garbage collection": 5_000_000})
 
@@ -268,6 +268,6 @@ def test_the_worst_comes_first_and_each_kind_at_most_once() -> None:
     trace = training(torch.optim.SGD(own, foreach=False), own, rounds=1, set_to_none=False)
     findings = find_problems(trace)
     assert len(findings) >= 2
-    ranks = [(list(Severity).index(each.severity), -each.share) for each in findings]
+    ranks = [(list(Severity).index(finding.severity), -finding.share) for finding in findings]
     assert ranks == sorted(ranks)
-    assert len({each.id for each in findings}) == len(findings) <= len(DETECTORS)
+    assert len({item.id for item in findings}) == len(findings) <= len(DETECTORS)

@@ -125,7 +125,10 @@ class TestStarted:
 
     def test_why_a_loader_is_slow_goes_before_that_it_is(self) -> None:
         program = starting("torch/utils/data/dataloader.py", "DataLoader._get_iterator")
-        assert [each.id for each in problems_of(program)][:2] == ["workers-started", "data-loading"]
+        assert [finding.id for finding in problems_of(program)][:2] == [
+            "workers-started",
+            "data-loading",
+        ]
 
     def test_now_and_then(self) -> None:
         assert found(starting("subprocess.py", "run", only=[5, 9]), "programs-started") is None

@@ -94,7 +94,7 @@ class Program:
 
 
 def found(trace: Trace, problem: str) -> Finding | None:
-    (finding,) = [each for each in find_problems(trace) if each.id == problem] or [None]
+    (finding,) = [item for item in find_problems(trace) if item.id == problem] or [None]
     return finding
 
 
@@ -160,7 +160,7 @@ def test_masks_that_are_waited_for_are_no_tiny_kernels() -> None:
     assert first.id == "waiting-copies"
     assert "Mostly in aten::nonzero" in first.text
     assert "torch.where" in first.fix
-    assert "host-bound" not in {each.id for each in others}
+    assert "host-bound" not in {other.id for other in others}
 
 
 @pytest.mark.parametrize(("length_us", "is_found"), [(3, True), (40, False)])
@@ -393,10 +393,10 @@ def test_what_is_planted_in_samples_is_found(name: str) -> None:
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
 def test_findings_in_samples_say_where_and_how_much(path: Path) -> None:
     findings = find_problems(read_trace(path))
-    for each in findings:
-        assert each.title and each.text and each.fix
-        assert 0 <= each.share <= 1
-        assert each.evidence["page"] in {"timeline", "memory"}
-        json.dumps(each.to_json())
-        if each.evidence["page"] == "timeline":
-            assert each.evidence["from"] <= each.evidence["to"]
+    for finding in findings:
+        assert finding.title and finding.text and finding.fix
+        assert 0 <= finding.share <= 1
+        assert finding.evidence["page"] in {"timeline", "memory"}
+        json.dumps(finding.to_json())
+        if finding.evidence["page"] == "timeline":
+            assert finding.evidence["from"] <= finding.evidence["to"]

@@ -324,6 +324,6 @@ def test_the_worst_goes_first() -> None:
         program.sample(PREPARE, PYTHON, 20 * MS)
         program.sample(SLEEP, BLOCKED, 120 * MS, wait=WaitReason.SLEEP)
 
-    severities = {each.id: each.severity for each in problems_of(training(waste))}
+    severities = {finding.id: finding.severity for finding in problems_of(training(waste))}
     assert severities == {"waiting-sleep": Severity.HIGH, "python-work": Severity.LOW}
     assert list(severities) == ["waiting-sleep", "python-work"]

@@ -117,12 +117,12 @@ def test_threads_that_no_longer_wait_still_share_the_cores(cores: int, saves_ms:
         for at in range(0, 1_000_000, 5_000)
         for track in range(4)
     ]
-    told = {"cores": cores}
-    trace = trace_of_calls([], samples=samples, end_ns=1000 * MS, parallelism=told)
+    expected = {"cores": cores}
+    trace = trace_of_calls([], samples=samples, end_ns=1000 * MS, parallelism=expected)
     assert ledger(trace).threads == 4
-    findings = [each for each in find_problems(trace) if each.id == "waiting-lock"]
-    assert [each.of_ns for each in findings] == [pytest.approx(1000 * MS)] * len(saves_ms)
-    assert [each.saves_ns for each in findings] == [pytest.approx(ms * MS) for ms in saves_ms]
+    findings = [finding for finding in find_problems(trace) if finding.id == "waiting-lock"]
+    assert [item.of_ns for item in findings] == [pytest.approx(1000 * MS)] * len(saves_ms)
+    assert [item.saves_ns for item in findings] == [pytest.approx(ms * MS) for ms in saves_ms]
 
 
 COMPILES = (*PREPARE, "jax/_src/compiler.py(1): backend_compile")
@@ -146,7 +146,7 @@ def test_threads_that_run_no_line_of_a_waiting_program() -> None:
     program.aside(1, ("multiprocessing/pool.py(1): Pool._handle_tasks",), PYTHON, 1000 * MS)
     waits = (*PREPARE, "multiprocessing/pool.py(1): Pool.map", "threading.py(1): Event.wait")
     program.sample(waits, BLOCKED, 1000 * MS, wait=WaitReason.LOCK)
-    assert [each.id for each in problems_of(program)] == ["waiting-lock"]
+    assert [finding.id for finding in problems_of(program)] == ["waiting-lock"]
     assert_found(program, "waiting-lock", "train.py:5", 1000 * MS)
 
 

@@ -67,10 +67,14 @@ def test_a_line_is_there_to_read_if_its_text_says_so(tmp_path: Path) -> None:
     text[29] = "largest = weight.grad.abs().max().item()"
     (tmp_path / "train.py").write_text("\n".join(text))
     trace = training(reading(40, 980 * US, 20 * US)).trace()
-    (alone,) = [each for each in find_problems(trace) if each.id == "scalar-reads"] or [None]
+    (alone,) = [finding for finding in find_problems(trace) if finding.id == "scalar-reads"] or [
+        None
+    ]
     info = replace(trace.info, code_folders=(str(tmp_path),), wall_offset_ns=0)
     (read,) = [
-        each for each in find_problems(replace(trace, info=info)) if each.id == "scalar-reads"
+        finding
+        for finding in find_problems(replace(trace, info=info))
+        if finding.id == "scalar-reads"
     ]
     assert read.saves_ns == pytest.approx(40 * MS, rel=0.01)
     assert alone is None or alone.saves_ns < 5 * MS
@@ -258,7 +262,7 @@ def test_memory_that_is_kept_by_a_line_that_says_so(tmp_path: Path) -> None:
     trace = program.trace()
     info = replace(trace.info, code_folders=(str(tmp_path),), wall_offset_ns=0)
     trace = replace(trace, info=info)
-    assert "memory-growth" in {each.id for each in find_problems(trace)}
+    assert "memory-growth" in {finding.id for finding in find_problems(trace)}
 
 
 def test_memory_that_is_replaced() -> None:

@@ -44,9 +44,9 @@ def test_the_planted_problem_comes_first_and_nothing_else_is_high(
 ) -> None:
     grades = graded.graded(made)
     assert len(grades) == len(made) >= 40
-    wrong = {each.expected.name: each.first for each in grades if not each.is_right}
+    wrong = {item.expected.name: item.first for item in grades if not item.is_right}
     assert not wrong
-    assert not {each.expected.name: each.wrong_high for each in grades if each.wrong_high}
+    assert not {item.expected.name: item.wrong_high for item in grades if item.wrong_high}
 
 
 def test_a_wrong_answer_is_seen(graded: ModuleType, made: list[Path]) -> None:

@@ -79,8 +79,8 @@ def test_the_line_that_keeps(name: str, tmp_path: Path) -> None:
     text = dedent(PROGRAMS[name])
     (tmp_path / "program.py").write_text(text)
     made = Place("program.py", marked(text, "made"), "step")
-    kept = keeping_path((made,), files_in(tmp_path)) or (made,)
-    assert kept == (made._replace(line=marked(text, "kept")),)
+    remaining = keeping_path((made,), files_in(tmp_path)) or (made,)
+    assert remaining == (made._replace(line=marked(text, "kept")),)
 
 
 def test_a_result_is_followed_to_the_caller(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_a_result_is_followed_to_the_caller(tmp_path: Path) -> None:
         Place("program.py", 7, "step"),
         Place("program.py", 3, "forward"),
     )
-    found = keeping_path(path, files_in(tmp_path))
-    assert found == (path[0], Place("program.py", 8, "step"))
+    path_there = keeping_path(path, files_in(tmp_path))
+    assert path_there == (path[0], Place("program.py", 8, "step"))
 
 
 def test_without_its_text_nothing_is_known(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ def spot_of(*stacks: tuple[int, tuple[str, ...]]) -> Spot:
         samples.append(Sample(at, at + ms * 1000, stack))
         at += ms * 1000
     trace = trace_of_calls([], samples=samples, end_ns=at * 1000, pid=20)
-    found = ledger(trace)
-    spot = hot_spot(found, np.ones(len(found), np.bool_))
+    rows_of_ledger = ledger(trace)
+    spot = hot_spot(rows_of_ledger, np.ones(len(rows_of_ledger), np.bool_))
     assert spot is not None
     return spot
 

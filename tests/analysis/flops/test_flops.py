@@ -353,7 +353,7 @@ def test_groups_of_experts(tmp_path: Path) -> None:
     ends = torch.tensor([3, 8], dtype=torch.int32)
     if not hasattr(torch, "_grouped_mm"):
         pytest.skip("this torch has none")
-    found = counted(
+    result = counted(
         lambda: torch._grouped_mm(tokens.bfloat16(), experts.bfloat16(), offs=ends), tmp_path
     )
-    assert found.of("aten::_grouped_mm") == 2 * 8 * 16 * 32
+    assert result.of("aten::_grouped_mm") == 2 * 8 * 16 * 32

@@ -236,5 +236,5 @@ def test_averages_become_a_data_frame() -> None:
 def test_sizes_that_no_machine_has_are_added_as_integers() -> None:
     largest = 2**63 - 1
     trace = trace_of_calls([Call("aten::empty", 0, 10)], [Bytes(5, largest)])
-    found = averages(trace)
-    assert found.cpu_bytes.tolist() == [largest]
+    table = averages(trace)
+    assert table.cpu_bytes.tolist() == [largest]

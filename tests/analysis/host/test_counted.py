@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def counted(trace: Trace, within: Intervals | None = None) -> Averages:
     tree = with_memory(call_tree(trace))
-    each = single_events(tree)
-    columns: dict[str, Any] = dict(counted_columns(each, tree, within))
-    return grouped(replace(each, **columns))
+    item = single_events(tree)
+    columns: dict[str, Any] = dict(counted_columns(item, tree, within))
+    return grouped(replace(item, **columns))
 
 
 def totals(rows: Averages, column: str = "cpu_ns") -> dict[str, int]:
@@ -95,9 +95,9 @@ def test_own_times_within_all_the_time_are_all_own_times() -> None:
 
 def test_some_events_can_be_taken() -> None:
     tree = call_tree(trace_of_calls(RECURSION))
-    each = single_events(tree).take(np.array([1, 2]))
-    assert list(each.key) == ["f", "g"]
-    assert each.cpu_ns.tolist() == [80_000, 65_000]
+    item = single_events(tree).take(np.array([1, 2]))
+    assert list(item.key) == ["f", "g"]
+    assert item.cpu_ns.tolist() == [80_000, 65_000]
 
 
 def test_nothing_is_no_trouble() -> None:

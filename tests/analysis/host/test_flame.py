@@ -139,10 +139,10 @@ def test_the_smallest_become_others_and_no_time_is_lost() -> None:
     graph = graph_of(trace_of_calls(calls), most_nodes=10)
     assert len(graph) <= 10
     assert graph.merged == 100 - 3
-    found = paths(graph)
-    assert {f"outer;op {i}" for i in range(3)} <= set(found)
-    assert found[f"outer;{OTHERS}"] == 97 * 2
-    assert sum(found.values()) == 10_000
+    result = paths(graph)
+    assert {f"outer;op {i}" for i in range(3)} <= set(result)
+    assert result[f"outer;{OTHERS}"] == 97 * 2
+    assert sum(result.values()) == 10_000
 
 
 def test_a_trace_without_events_has_only_the_root() -> None:
@@ -155,14 +155,14 @@ def test_a_trace_without_events_has_only_the_root() -> None:
 def test_the_sums_are_those_of_the_trace(path: Path, most_nodes: int) -> None:
     trace = read_trace(path)
     tree = call_tree(trace)
-    each = single_events(tree)
+    item = single_events(tree)
     size = memory_events(trace).size
     for stacks in (None, stack_of_events(tree, by_calls=True)):
-        graph = flame_graph(tree, each, stacks, most_nodes=most_nodes)
+        graph = flame_graph(tree, item, stacks, most_nodes=most_nodes)
         assert len(graph) <= most_nodes
         assert (graph.parent[1:] < np.arange(1, len(graph))).all()
         whole = {metric: int(graph.own[metric].sum()) for metric in graph.own}
-        assert whole["cpu_ns"] == each.total_self_cpu_ns
-        assert whole.get("device_ns", 0) == each.total_self_device_ns
+        assert whole["cpu_ns"] == item.total_self_cpu_ns
+        assert whole.get("device_ns", 0) == item.total_self_device_ns
         allocated = whole.get("cpu_bytes", 0) + whole.get("device_bytes", 0)
         assert allocated == int(size[size > 0].sum())

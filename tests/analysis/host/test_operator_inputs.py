@@ -38,12 +38,12 @@ def products() -> None:
 @pytest.mark.parametrize("option", ["shapes", "sampled_inputs"])
 def test_type_of_the_first_tensor_and_size_of_the_largest(option: str) -> None:
     trace = recorded(products, **{option: True})
-    found = operator_inputs(trace)
-    of_mm = np.flatnonzero([trace.name_of(row) == "aten::mm" for row in found.rows])
+    inputs = operator_inputs(trace)
+    of_mm = np.flatnonzero([trace.name_of(row) == "aten::mm" for row in inputs.rows])
     assert len(of_mm) == 5_000 if option == "shapes" else 0 < len(of_mm) < 500
-    assert set(found.elements[of_mm].tolist()) == {128}
-    assert {found.types[i] for i in found.type[of_mm]} == {"double"}
-    assert found.is_sample == (option == "sampled_inputs")
+    assert set(inputs.elements[of_mm].tolist()) == {128}
+    assert {inputs.types[i] for i in inputs.type[of_mm]} == {"double"}
+    assert inputs.is_sample == (option == "sampled_inputs")
 
 
 def test_there_may_be_nothing_to_know() -> None:
@@ -69,17 +69,17 @@ def sequences(model: Any, around: Any) -> list[int]:
 
 
 def test_sequence_numbers_rise_where_a_graph_is_built() -> None:
-    found = sequences(torch.nn.Linear(4, 4), contextlib.nullcontext())
-    assert found == sorted(set(found))
-    assert min(found) >= 0
+    by_sequence = sequences(torch.nn.Linear(4, 4), contextlib.nullcontext())
+    assert by_sequence == sorted(set(by_sequence))
+    assert min(by_sequence) >= 0
 
 
 def test_they_stay_where_nothing_requires_gradients() -> None:
     frozen = torch.nn.Linear(4, 4).requires_grad_(False)
-    found = sequences(frozen, contextlib.nullcontext())
-    assert len(found) == 3
-    assert len(set(found)) == 1
-    assert min(found) >= 0
+    by_sequence = sequences(frozen, contextlib.nullcontext())
+    assert len(by_sequence) == 3
+    assert len(set(by_sequence)) == 1
+    assert min(by_sequence) >= 0
 
 
 @pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode])

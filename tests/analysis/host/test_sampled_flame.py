@@ -110,14 +110,14 @@ def test_cells_tell_threads_waiting_and_steps_apart() -> None:
     )
     steps = union(np.array([80_000]), np.array([150_000]))
     cells = sampled_flame_graph(trace, steps=steps).cells
-    told = zip(
+    pairs = zip(
         cells.track,
         cells.waiting,
         cells.amounts["cpu_ns"] // 1000,
         cells.in_steps["cpu_ns"] // 1000,
         strict=True,
     )
-    assert sorted(map(tuple, told)) == [
+    assert sorted(map(tuple, pairs)) == [
         (0, False, 100, 20),
         (0, True, 100, 50),
         (1, True, 50, 0),

@@ -94,11 +94,11 @@ def test_what_ran_on_a_line_is_named() -> None:
     lines = lines_of(PROGRAM)
     parts = lines.parts
     rows = zip(parts.line, parts.name, parts.doing, parts.self_ns, strict=True)
-    told = [
+    values = [
         (lines.place[line].file, PROGRAM.strings[int(name)], Doing(int(doing)).name, ns // 1000)
         for line, name, doing, ns in rows
     ]
-    assert told == [
+    assert values == [
         ("data.py", SLEEP, "WAITING", 500),
         ("data.py", LOAD, "PYTHON", 20),
         ("model.py", "aten::addmm", "OPERATOR", 260),  # that of the sample's beginning

@@ -91,11 +91,11 @@ class TestTimes:
     def test_a_lines_operators_sum_to_it(self) -> None:
         trace = trace_of_calls(self.CALLS)
         lines = lines_of(trace)
-        each = lines.operators
-        names = [trace.strings[int(i)] for i in each.name]
+        item = lines.operators
+        names = [trace.strings[int(i)] for i in item.name]
         assert names == ["aten::addmm", "aten::linear", "aten::sum"]
-        assert each.self_ns.tolist() == [60_000, 40_000, 20_000]
-        assert np.bincount(each.line, each.self_ns).tolist() == lines.self_ns.tolist()
+        assert item.self_ns.tolist() == [60_000, 40_000, 20_000]
+        assert np.bincount(item.line, item.self_ns).tolist() == lines.self_ns.tolist()
 
     def test_recursion_counts_once(self) -> None:
         stack = (FORWARD, "model.py(20): deeper", FORWARD, MAIN)

@@ -43,18 +43,18 @@ def test_recorded_stacks_are_shown_innermost_first() -> None:
 
 
 def test_what_an_operator_calls_has_its_stack() -> None:
-    found = stacks([Call("a", 0, 100, stack=STEP), Call("b", 10, 90), Call("c", 20, 30)])
-    assert found["b"] == found["c"] == list(STEP)
+    stack_rows = stacks([Call("a", 0, 100, stack=STEP), Call("b", 10, 90), Call("c", 20, 30)])
+    assert stack_rows["b"] == stack_rows["c"] == list(STEP)
 
 
 def test_what_runs_in_a_range_does_not_stand_where_the_range_began() -> None:
     around = Call("range", 0, 100, category="user_annotation", stack=MAIN)
-    found = stacks([around, Call("op", 10, 20), Call("told", 30, 40, stack=STEP)])
-    assert found == {"range": list(MAIN), "op": [], "told": list(STEP)}
+    stack_rows = stacks([around, Call("op", 10, 20), Call("told", 30, 40, stack=STEP)])
+    assert stack_rows == {"range": list(MAIN), "op": [], "told": list(STEP)}
 
 
 def test_python_slices_are_the_frames_of_what_starts_in_them() -> None:
-    found = stacks(
+    stack_rows = stacks(
         [
             frame("main", 0, 100),
             frame("step", 10, 90),
@@ -64,7 +64,7 @@ def test_python_slices_are_the_frames_of_what_starts_in_them() -> None:
             frame("late", 95, 99),
         ]
     )
-    assert found == {
+    assert stack_rows == {
         "main": [],
         "step": ["main"],
         "outer": ["step", "main"],
@@ -76,7 +76,7 @@ def test_python_slices_are_the_frames_of_what_starts_in_them() -> None:
 
 def test_a_range_over_several_frames_hides_none_of_them() -> None:
     """``record_function`` begins in its ``__enter__`` and ends long after that has returned."""
-    found = stacks(
+    stack_rows = stacks(
         [
             frame("step", 0, 100),
             frame("__enter__", 10, 20),
@@ -85,14 +85,14 @@ def test_a_range_over_several_frames_hides_none_of_them() -> None:
             Call("op", 40, 50),
         ]
     )
-    assert found["range"] == ["__enter__", "step"]
-    assert found["op"] == ["forward", "step"]
-    assert found["forward"] == ["step"]
+    assert stack_rows["range"] == ["__enter__", "step"]
+    assert stack_rows["op"] == ["forward", "step"]
+    assert stack_rows["forward"] == ["step"]
 
 
 def test_a_recorded_stack_counts_more_than_python_slices() -> None:
-    found = stacks([frame("step", 0, 100), Call("a", 10, 20, stack=STEP), Call("b", 30, 40)])
-    assert (found["a"], found["b"]) == (list(STEP), ["step"])
+    stack_rows = stacks([frame("step", 0, 100), Call("a", 10, 20, stack=STEP), Call("b", 30, 40)])
+    assert (stack_rows["a"], stack_rows["b"]) == (list(STEP), ["step"])
 
 
 BACKWARD = (
@@ -110,10 +110,10 @@ BACKWARD = (
 
 
 def test_backward_functions_show_where_their_forward_operator_was_called() -> None:
-    found = stacks(BACKWARD)
-    assert found["TBackward0"] == found["transpose"] == list(STEP)
-    assert found[f"{ENGINE}TBackward0"] == []
-    assert found["Unseen"] == []
+    stack_rows = stacks(BACKWARD)
+    assert stack_rows["TBackward0"] == stack_rows["transpose"] == list(STEP)
+    assert stack_rows[f"{ENGINE}TBackward0"] == []
+    assert stack_rows["Unseen"] == []
 
 
 def test_foreign_traces_tell_neither_backward_functions_nor_threads_by_number() -> None:
@@ -139,7 +139,7 @@ def test_foreign_traces_tell_neither_backward_functions_nor_threads_by_number() 
 
 def test_processes_of_a_merged_trace_keep_to_themselves() -> None:
     flags = SliceFlags.BACKWARD
-    found = stacks(
+    stack_rows = stacks(
         [
             Call("mul", 0, 5, stack=("rank 0",), sequence=7),
             Call("div", 0, 5, stack=("rank 1",), sequence=7, track=1),
@@ -148,7 +148,7 @@ def test_processes_of_a_merged_trace_keep_to_themselves() -> None:
         ],
         pids=["10", "11"],
     )
-    assert (found["MulBackward0"], found["DivBackward0"]) == (["rank 0"], ["rank 1"])
+    assert (stack_rows["MulBackward0"], stack_rows["DivBackward0"]) == (["rank 0"], ["rank 1"])
 
 
 def test_frames_of_autograd_itself_are_left_out_as_torch_does() -> None:
@@ -157,14 +157,14 @@ def test_frames_of_autograd_itself_are_left_out_as_torch_does() -> None:
 
 
 def test_device_work_has_the_stack_of_its_launch() -> None:
-    found = stacks(
+    stack_rows = stacks(
         [
             Call("op", 0, 100, stack=STEP),
             Call("cudaLaunchKernel", 20, 30, category="cuda_runtime", correlation=5),
             Call("kernel", 200, 260, category="kernel", track=1, correlation=5),
         ]
     )
-    assert found["kernel"] == found["cudaLaunchKernel"] == list(STEP)
+    assert stack_rows["kernel"] == stack_rows["cudaLaunchKernel"] == list(STEP)
 
 
 def test_averages_are_told_apart_by_the_innermost_frames() -> None:

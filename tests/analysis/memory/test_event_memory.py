@@ -107,11 +107,11 @@ def test_device_memory_has_columns_only_where_some_was_allocated() -> None:
 
 def test_deep_nests_are_summed_up() -> None:
     calls = [Call(f"op {i}", i, 1000 - i) for i in range(400)]
-    found = by_name(events(calls, [Bytes(450, 3), Bytes(10, 5)]))
-    assert found["op 0"] == (8, 0)
-    assert found["op 10"] == (8, 5)
-    assert found["op 11"] == found["op 398"] == (3, 0)
-    assert found["op 399"] == (3, 3)
+    result = by_name(events(calls, [Bytes(450, 3), Bytes(10, 5)]))
+    assert result["op 0"] == (8, 0)
+    assert result["op 10"] == (8, 5)
+    assert result["op 11"] == result["op 398"] == (3, 0)
+    assert result["op 399"] == (3, 3)
 
 
 def test_lists_with_memory_can_be_pickled() -> None:

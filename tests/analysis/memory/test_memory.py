@@ -74,9 +74,9 @@ def test_python_frames_pass_memory_on_to_what_is_around_them() -> None:
     assert by_name(trace) == {"outer": (30, 0), frame.name: (0, 0), alone.name: (0, 0)}
     assert memory_of_slices(trace).leftover.tolist() == [1]
 
-    kept = memory_of_slices(trace, without=())
-    assert kept.cpu_self.tolist() == [0, 30, -30]
-    assert not len(kept.leftover)
+    remaining = memory_of_slices(trace, without=())
+    assert remaining.cpu_self.tolist() == [0, 30, -30]
+    assert not len(remaining.leftover)
 
 
 def test_any_kind_can_be_passed_over() -> None:
@@ -122,11 +122,11 @@ def test_the_peak_has_what_only_the_allocator_knows_of() -> None:
         Event(70, -10, address=1, allocated=120),
     ]
     trace = trace_with_memory([OUTER, INNER], events)
-    found = memory_peak(trace)
-    assert found is not None
+    peak = memory_peak(trace)
+    assert peak is not None
     assert untold(trace) == [(100, ALWAYS, NEVER)]
-    assert (found.bytes, found.time_ns, found.device) == (130, 20_000, "cpu")
-    assert found.slice == 1
+    assert (peak.bytes, peak.time_ns, peak.device) == (130, 20_000, "cpu")
+    assert peak.slice == 1
 
 
 def test_the_peak_has_what_an_allocator_that_counts_from_the_start_does_not() -> None:
@@ -137,9 +137,9 @@ def test_the_peak_has_what_an_allocator_that_counts_from_the_start_does_not() ->
         Event(70, 20, address=2, allocated=30),
     ]
     trace = trace_with_memory([OUTER, INNER], events)
-    found = memory_peak(trace)
-    assert found is not None
-    assert (found.bytes, found.time_ns) == (60, 5_000)
+    peak = memory_peak(trace)
+    assert peak is not None
+    assert (peak.bytes, peak.time_ns) == (60, 5_000)
     assert untold(trace) == []
 
 
@@ -150,9 +150,9 @@ def test_what_only_the_allocator_knows_of_may_come_and_go() -> None:
         Event(70, -10, address=1, device="cuda:0", allocated=120),
     ]
     trace = trace_with_memory([OUTER, INNER], events)
-    found = memory_peak(trace)
-    assert found is not None
-    assert (found.bytes, found.time_ns) == (930, 20_000)
+    peak = memory_peak(trace)
+    assert peak is not None
+    assert (peak.bytes, peak.time_ns) == (930, 20_000)
     assert sorted(untold(trace)) == [(100, ALWAYS, NEVER), (800, 20_000, 70_000)]
 
 
@@ -174,24 +174,24 @@ def test_without_addresses_a_release_ends_the_last_block_of_its_size() -> None:
 def test_events_of_one_microsecond_keep_their_order(tmp_path: Path) -> None:
     """Kineto wrote whole µs until 2023, and no addresses until 2022."""
     sizes = [512, 4096, -4096, 1024]
-    told = [
+    values = [
         {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1_000_000 + 7 * (i > 2)}
         | {"args": {"Device Type": 1, "Device Id": 0, "Bytes": size}}
         for i, size in enumerate(sizes)
     ]
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": told}))
-    found = memory_peak(read_trace(path))
-    assert found is not None
-    assert (found.device, found.bytes) == ("cuda:0", 4608)
+    path.write_text(json.dumps({"traceEvents": values}))
+    peak = memory_peak(read_trace(path))
+    assert peak is not None
+    assert (peak.device, peak.bytes) == ("cuda:0", 4608)
 
 
 def test_without_the_allocators_word_the_peak_is_a_sum() -> None:
     # 50 bytes that were there before are given back first: the level cannot have been below 0.
     events = [Event(5, -50, address=1), Event(120, 20, address=2), Event(130, 40, address=3)]
-    found = memory_peak(trace_with_memory([OUTER], events))
-    assert found is not None
-    assert (found.bytes, found.time_ns, found.slice) == (60, 130_000, NO_SLICE)
+    peak = memory_peak(trace_with_memory([OUTER], events))
+    assert peak is not None
+    assert (peak.bytes, peak.time_ns, peak.slice) == (60, 130_000, NO_SLICE)
 
 
 def test_the_peak_is_of_one_device() -> None:

@@ -74,19 +74,19 @@ class TestCategories:
 
     @pytest.mark.parametrize("owner", MemoryOwner)
     def test_what_the_program_says_comes_first(self, owner: MemoryOwner) -> None:
-        said = [Said(140, 0x1000, owner)]
+        values = [Said(140, 0x1000, owner)]
         for events in (block(20, 150), block(130, 170), [Event(150, -64)]):
-            assert category_of(events, said).name == owner.name
+            assert category_of(events, values).name == owner.name
 
     def test_of_two_statements_the_more_lasting_one_holds(self) -> None:
-        said = [Said(30, 0x1000, MemoryOwner.INPUT), Said(40, 0x1000, MemoryOwner.PARAMETER)]
-        assert category_of(block(20), said) is Category.PARAMETER
-        assert category_of(block(20), said[::-1]) is Category.PARAMETER
+        values = [Said(30, 0x1000, MemoryOwner.INPUT), Said(40, 0x1000, MemoryOwner.PARAMETER)]
+        assert category_of(block(20), values) is Category.PARAMETER
+        assert category_of(block(20), values[::-1]) is Category.PARAMETER
 
     def test_a_statement_is_about_the_block_of_its_time(self) -> None:
         events = [*block(20, 40), *block(50, 80)]  # one address, used twice
-        said = [Said(60, 0x1000, MemoryOwner.INPUT)]
-        timeline = memory_timeline(trace_with_memory(STEP, events, said))
+        values = [Said(60, 0x1000, MemoryOwner.INPUT)]
+        timeline = memory_timeline(trace_with_memory(STEP, events, values))
         assert timeline.category.tolist() == [Category.TEMPORARY, Category.INPUT]
 
     def test_a_thread_that_has_no_backward_pass_makes_no_activations(self) -> None:
@@ -132,27 +132,27 @@ class TestBlocks:
         ]
 
     def test_what_only_the_program_speaks_of_was_always_there(self) -> None:
-        said = [
+        values = [
             Said(50, 0x9000, MemoryOwner.PARAMETER, 4096),
             Said(60, 0x9000, MemoryOwner.INPUT, 4096),
         ]
-        assert self.blocks(block(1), said) == [(64, 1_000, None), (4096, None, None)]
+        assert self.blocks(block(1), values) == [(64, 1_000, None), (4096, None, None)]
 
     def test_it_ends_where_its_address_is_given_to_another(self) -> None:
-        said = [Said(5, 0x1000, MemoryOwner.GRADIENT, 4096)]
-        assert self.blocks(block(20, 30), said) == [(4096, None, 20_000), (64, 20_000, 30_000)]
+        values = [Said(5, 0x1000, MemoryOwner.GRADIENT, 4096)]
+        assert self.blocks(block(20, 30), values) == [(4096, None, 20_000), (64, 20_000, 30_000)]
 
     def test_a_statement_between_two_blocks_is_about_neither(self) -> None:
-        said = [Said(25, 0x1000, MemoryOwner.GRADIENT, 4096)]
-        assert self.blocks([*block(10, 20), *block(30, 40)], said) == [
+        values = [Said(25, 0x1000, MemoryOwner.GRADIENT, 4096)]
+        assert self.blocks([*block(10, 20), *block(30, 40)], values) == [
             (64, 10_000, 20_000),
             (64, 30_000, 40_000),
         ]
 
     def test_devices_do_not_mix(self) -> None:
         events = [Event(1, 8), Event(2, 16, device="cuda:0"), Event(3, -8)]
-        said = [Said(2, 0x7000, MemoryOwner.PARAMETER, 32, "cuda:0")]
-        trace = trace_with_memory(STEP, events, said)
+        values = [Said(2, 0x7000, MemoryOwner.PARAMETER, 32, "cuda:0")]
+        trace = trace_with_memory(STEP, events, values)
         assert memory_timeline(trace, "cpu").blocks.size.tolist() == [8]
         assert memory_timeline(trace).blocks.size.tolist() == [16, 32]
 
@@ -182,8 +182,8 @@ class TestBlocks:
 
 class TestTable:
     def test_a_row_a_change_and_a_column_a_category(self) -> None:
-        said = [Said(50, 0x9000, MemoryOwner.PARAMETER, 1000)]
-        trace = trace_with_memory(STEP, [*block(20, 80, 1), *block(30, 150, 2)], said)
+        values = [Said(50, 0x9000, MemoryOwner.PARAMETER, 1000)]
+        trace = trace_with_memory(STEP, [*block(20, 80, 1), *block(30, 150, 2)], values)
         table = memory_timeline(trace).to_polars()
         assert table.select("time_ns", "parameter", "temporary", "activation", "total").rows() == [
             (20_000, 1000, 0, 0, 1000),
@@ -213,9 +213,9 @@ def load(path: Path) -> Any:
 
 class TestFiles:
     def trace(self) -> Trace:
-        said = [Said(50, 0x9000, MemoryOwner.PARAMETER, 1000)]
+        values = [Said(50, 0x9000, MemoryOwner.PARAMETER, 1000)]
         wall_offset_ns = 1_700_000_000_000_000_000
-        return trace_with_memory(STEP, block(20.9, 80), said, wall_offset_ns=wall_offset_ns)
+        return trace_with_memory(STEP, block(20.9, 80), values, wall_offset_ns=wall_offset_ns)
 
     @pytest.mark.parametrize("name", ["m.json", "m.json.gz", "M.JSON"])
     def test_levels_in_torchs_layout(self, tmp_path: Path, name: str) -> None:
@@ -243,9 +243,9 @@ class TestFiles:
     ) -> None:
         with pytest.raises(
             ValueError, match=r"\.html, \.json, \.json\.gz or \.raw\.json\.gz"
-        ) as told:
+        ) as result:
             export_memory_timeline(self.trace(), tmp_path / name)
-        assert name in str(told.value)
+        assert name in str(result.value)
         assert not list(tmp_path.iterdir())
 
     def test_a_trace_without_memory_says_how_to_get_it(self, tmp_path: Path) -> None:
@@ -327,8 +327,8 @@ class TestTorchProfiler:
 
 def test_the_ends_of_time_are_no_times() -> None:
     """A block that was always there, and stays, does not overflow any column."""
-    said = [Said(50, 0x9000, MemoryOwner.PARAMETER, 1000)]
-    timeline = memory_timeline(trace_with_memory(STEP, block(20), said))
+    values = [Said(50, 0x9000, MemoryOwner.PARAMETER, 1000)]
+    timeline = memory_timeline(trace_with_memory(STEP, block(20), values))
     assert {int(t) for t in timeline.blocks.start_ns} == {ALWAYS, 20_000}
     assert {int(t) for t in timeline.blocks.end_ns} == {NEVER}
     assert timeline.events().action.tolist() == [Action.PREEXISTING, Action.CREATE]

@@ -53,39 +53,39 @@ def made(*, before: int = 100 * MIB, reserved: int = 0, device: str = GPU) -> Tr
     for event in EVENTS:
         total += event.bytes
         events.append(replace(event, allocated=total, device=device))
-    said = [Said(3, 0x9000, MemoryOwner.GRADIENT, 5 * MIB, device)]
-    trace = trace_with_memory(CALLS, events, said, end_ns=400_000)
+    values = [Said(3, 0x9000, MemoryOwner.GRADIENT, 5 * MIB, device)]
+    trace = trace_with_memory(CALLS, events, values, end_ns=400_000)
     memory = replace(trace.memory, reserved=np.full(len(events), reserved, np.int64))
     return replace(trace, memory=memory)
 
 
 def peak_of(trace: Trace) -> PeakMemory:
-    found = peak_memory(trace)
-    assert found is not None
-    return found
+    peak = peak_memory(trace)
+    assert peak is not None
+    return peak
 
 
 def test_what_it_is_made_of() -> None:
-    found = peak_of(made())
-    assert (found.bytes, found.time_ns) == (159 * MIB, 60_000)
-    assert dict(found.categories) == {
+    result = peak_of(made())
+    assert (result.bytes, result.time_ns) == (159 * MIB, 60_000)
+    assert dict(result.categories) == {
         "unknown": 100 * MIB,
         "temporary": 32 * MIB,
         "activation": 22 * MIB,
         "gradient": 5 * MIB,
     }
-    largest = next(holder for holder in found.holders if holder.operator)
+    largest = next(holder for holder in result.holders if holder.operator)
     assert (largest.module, largest.line) == ("layers.1", "model.py(9): forward")
     assert (largest.operator, largest.bytes) == ("aten::cudnn_convolution", 32 * MIB)
-    assert found.unknown == (
+    assert result.unknown == (
         "100 MiB of the peak was allocated before the recording began: by whom is not known.",
     )
 
 
 def test_what_would_lower_it() -> None:
-    found = peak_of(made(reserved=200 * MIB))
-    assert (found.reserved, found.unused) == (200 * MIB, 41 * MIB)
-    savings = {each.id: each.bytes for each in found.savings}
+    result = peak_of(made(reserved=200 * MIB))
+    assert (result.reserved, result.unused) == (200 * MIB, 41 * MIB)
+    savings = {saving.id: saving.bytes for saving in result.savings}
     # Of the layers' insides, 8 and 6 MiB, the larger stays.
     assert savings == {
         "fragmentation": 41 * MIB,
@@ -97,22 +97,22 @@ def test_what_would_lower_it() -> None:
 
 def test_memory_of_the_cpu_has_no_workspace_to_choose() -> None:
     savings = peak_of(made(reserved=200 * MIB, device="cpu")).savings
-    assert {each.id for each in savings} == {"checkpointing", "gradients"}
+    assert {gradient.id for gradient in savings} == {"checkpointing", "gradients"}
 
 
 def test_advice_is_for_the_framework_of_the_trace() -> None:
     trace = made()
     trace = replace(trace, info=replace(trace.info, versions={"paddle": "3.2.2"}))
-    texts = " ".join(each.text for each in peak_of(trace).savings)
+    texts = " ".join(item.text for item in peak_of(trace).savings)
     assert "recompute" in texts and "clear_grad" in texts
     assert "torch" not in texts
 
 
 def test_a_file_without_addresses_says_what_is_a_guess() -> None:
     events = [Event(10 * i, size, 0, GPU) for i, size in enumerate((8, 8, -8, 4))]
-    found = peak_of(trace_with_memory(CALLS, events))
-    assert found.bytes == 16
-    assert any("no addresses" in line for line in found.unknown)
+    result = peak_of(trace_with_memory(CALLS, events))
+    assert result.bytes == 16
+    assert any("no addresses" in line for line in result.unknown)
 
 
 def test_terminal_and_json_have_the_same_bytes(
@@ -126,8 +126,8 @@ def test_terminal_and_json_have_the_same_bytes(
     assert f"cuda:0: 159 MiB ({159 * MIB:,} bytes) in use at the peak" in out
     assert "32.0 MiB  Workspace of convolutions" in out
     assert main(["summary", path, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["memory"]
-    assert told["peak_bytes"] == 159 * MIB
+    (parsed,) = json.loads(capsys.readouterr().out)["memory"]
+    assert parsed["peak_bytes"] == 159 * MIB
     assert [peak.bytes for peak in answer(trace).memory] == [159 * MIB]
     (tmp_path / "none.json").write_text('{"traceEvents": []}')
     assert main(["summary", str(tmp_path / "none.json"), "--memory"]) == 2
@@ -145,5 +145,5 @@ def test_gradients_that_are_filled_with_zeros_are_known_to_the_byte() -> None:
             optimizer.zero_grad(set_to_none=False)
             model(torch.randn(512, 256)).square().mean().backward()
             optimizer.step()
-    savings = {each.id: each.bytes for each in peak_of(prof.trace).savings}
+    savings = {item.id: item.bytes for item in peak_of(prof.trace).savings}
     assert savings["gradients"] == 4 * (256 * 256 + 256)

@@ -41,15 +41,15 @@ def recorded(of_first_ms: tuple[str, ...], **more: object) -> Trace:
 
 
 def shares(trace: Trace) -> dict[Cause, float]:
-    found = ledger(trace)
-    return {cause: ns / found.unit_ns for cause, ns in found.by_cause().items()}
+    rows_of_ledger = ledger(trace)
+    return {cause: ns / rows_of_ledger.unit_ns for cause, ns in rows_of_ledger.by_cause().items()}
 
 
 def test_every_moment_counts_once_and_phases_are_exact() -> None:
-    found = ledger(recorded(PREPARE))
-    assert (found.unit, found.count) == ("step", STEPS - 1)
-    assert found.unit_ns == pytest.approx(STEP_US * 1000)
-    assert found.by_cause() == {
+    rows_of_ledger = ledger(recorded(PREPARE))
+    assert (rows_of_ledger.unit, rows_of_ledger.count) == ("step", STEPS - 1)
+    assert rows_of_ledger.unit_ns == pytest.approx(STEP_US * 1000)
+    assert rows_of_ledger.by_cause() == {
         Cause.FORWARD: pytest.approx(4e6),
         Cause.PYTHON: pytest.approx(3e6),
         Cause.BACKWARD: pytest.approx(2e6),
@@ -87,15 +87,15 @@ def test_every_moment_counts_once_and_phases_are_exact() -> None:
 def test_what_no_slice_covers_is_told_by_the_stack_and_the_kernel(
     stack: tuple[str, ...], state: ThreadState, wait: WaitReason, cause: Cause
 ) -> None:
-    found = shares(recorded(stack, state=state, wait=wait))
-    assert found[cause] == pytest.approx(0.3)
-    assert sum(found.values()) == pytest.approx(1)
+    share_of = shares(recorded(stack, state=state, wait=wait))
+    assert share_of[cause] == pytest.approx(0.3)
+    assert sum(share_of.values()) == pytest.approx(1)
 
 
 def test_what_is_imported_within_the_steps_is_in_no_share() -> None:
-    found = ledger(recorded(("<frozen importlib._bootstrap>(1): _find_and_load", LOOP)))
-    assert Cause.IMPORT not in found.by_cause()
-    assert found.unit_ns == pytest.approx(7e6)
+    rows_of_ledger = ledger(recorded(("<frozen importlib._bootstrap>(1): _find_and_load", LOOP)))
+    assert Cause.IMPORT not in rows_of_ledger.by_cause()
+    assert rows_of_ledger.unit_ns == pytest.approx(7e6)
 
 
 def test_glue_between_operators_belongs_to_the_phase_around_it() -> None:
@@ -104,23 +104,23 @@ def test_glue_between_operators_belongs_to_the_phase_around_it() -> None:
         calls += [Call("aten::mm", t, t + 100) for t in range(at, at + 9_000, 150)]
         calls.append(Call("Optimizer.step#SGD.step", at + 9_000, at + 10_000, "user_annotation"))
         samples += looks(at, at + 10_000, (LOOP,))
-    found = shares(trace_of_calls(calls, samples=samples, end_ns=STEPS * STEP_US * 1000))
-    assert Cause.PYTHON not in found
-    assert found[Cause.FORWARD] == pytest.approx(0.9, abs=0.02)
+    share_of = shares(trace_of_calls(calls, samples=samples, end_ns=STEPS * STEP_US * 1000))
+    assert Cause.PYTHON not in share_of
+    assert share_of[Cause.FORWARD] == pytest.approx(0.9, abs=0.02)
 
 
 def test_without_samples_slices_alone_tell() -> None:
     calls = [call for at in range(0, STEPS * STEP_US, STEP_US) for call in step(at)]
-    found = shares(trace_of_calls(calls, end_ns=STEPS * STEP_US * 1000))
-    assert found[Cause.FORWARD] == pytest.approx(0.4)
-    assert found[Cause.OTHER] == pytest.approx(0.3)
+    share_of = shares(trace_of_calls(calls, end_ns=STEPS * STEP_US * 1000))
+    assert share_of[Cause.FORWARD] == pytest.approx(0.4)
+    assert share_of[Cause.OTHER] == pytest.approx(0.3)
 
 
 def test_without_steps_it_is_about_the_run_of_the_main_thread() -> None:
     samples = looks(0, 6_000, PREPARE) + looks(6_000, 10_000, SLEEP, state=ThreadState.BLOCKED)
     trace = trace_of_calls([], samples=samples, end_ns=10_000_000, pid=20)
-    found = ledger(trace)
-    assert (found.unit, found.count) == ("run", 1)
+    rows_of_ledger = ledger(trace)
+    assert (rows_of_ledger.unit, rows_of_ledger.count) == ("run", 1)
     assert shares(trace)[Cause.PYTHON] == pytest.approx(0.6)
 
 
@@ -130,15 +130,15 @@ def test_without_steps_threads_share_the_time_of_the_run() -> None:
     samples += looks(0, 10_000, PREPARE, track=1)
     samples += looks(6_000, 10_000, SLEEP, state=ThreadState.NATIVE, track=2)
     trace = trace_of_calls([], samples=samples, end_ns=10_000_000, pid=20)
-    found = ledger(trace)
-    assert found.unit_ns == pytest.approx(10e6)
-    assert found.threads == pytest.approx(1.4)
-    assert found.by_cause()[Cause.PYTHON] == pytest.approx(8e6)
+    rows_of_ledger = ledger(trace)
+    assert rows_of_ledger.unit_ns == pytest.approx(10e6)
+    assert rows_of_ledger.threads == pytest.approx(1.4)
+    assert rows_of_ledger.by_cause()[Cause.PYTHON] == pytest.approx(8e6)
 
 
 def test_too_few_samples_of_a_part_are_not_scaled() -> None:
     assert FEWEST_SAMPLES > 1
     calls = [call for at in range(0, STEPS * STEP_US, STEP_US) for call in step(at)]
     samples = [Sample(STEP_US + 4_000, STEP_US + 5_000, MODEL, ThreadState.NATIVE)]
-    found = shares(trace_of_calls(calls, samples=samples, end_ns=STEPS * STEP_US * 1000))
-    assert found[Cause.FORWARD] == pytest.approx(0.4)
+    share_of = shares(trace_of_calls(calls, samples=samples, end_ns=STEPS * STEP_US * 1000))
+    assert share_of[Cause.FORWARD] == pytest.approx(0.4)

@@ -123,25 +123,25 @@ def test_a_first_step_that_was_recognised_does_not_count_for_the_average() -> No
         start_ns=0,
         end_ns=5_800_000,
     )
-    found = step_breakdown(trace)
-    assert found.is_whole.tolist() == [False, True]
-    assert found.mean_ns[Part.FORWARD] == 500_000
-    assert found.mean_ns[Part.OPTIMIZER] == 100_000
+    breakdown = step_breakdown(trace)
+    assert breakdown.is_whole.tolist() == [False, True]
+    assert breakdown.mean_ns[Part.FORWARD] == 500_000
+    assert breakdown.mean_ns[Part.OPTIMIZER] == 100_000
 
 
 def test_without_steps_there_is_nothing() -> None:
-    found = step_breakdown(trace_of_calls([Call("aten::mm", 0, 10)]))
-    assert len(found) == 0
-    assert sum(found.mean_ns.values()) == 0
-    assert found.to_polars().height == 0
+    breakdown = step_breakdown(trace_of_calls([Call("aten::mm", 0, 10)]))
+    assert len(breakdown) == 0
+    assert sum(breakdown.mean_ns.values()) == 0
+    assert breakdown.to_polars().height == 0
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
 def test_the_parts_of_real_traces_add_up(path: Path) -> None:
-    found = step_breakdown(read_trace(path))
-    assert (found.parts_ns >= 0).all()
-    assert (found.parts_ns.sum(axis=1) == found.duration_ns).all()
-    assert found.to_polars().height == len(found)
+    breakdown = step_breakdown(read_trace(path))
+    assert (breakdown.parts_ns >= 0).all()
+    assert (breakdown.parts_ns.sum(axis=1) == breakdown.duration_ns).all()
+    assert breakdown.to_polars().height == len(breakdown)
 
 
 def test_the_parts_of_a_real_training_loop() -> None:
@@ -157,10 +157,10 @@ def test_the_parts_of_a_real_training_loop() -> None:
             optimizer.step()
             optimizer.zero_grad()
             profiler.step()
-    found = step_breakdown(profiler.trace)
-    assert len(found) == 3
-    assert (found.parts_ns.sum(axis=1) == found.duration_ns).all()
+    breakdown = step_breakdown(profiler.trace)
+    assert len(breakdown) == 3
+    assert (breakdown.parts_ns.sum(axis=1) == breakdown.duration_ns).all()
     for part in (Part.DATA_LOADING, Part.FORWARD, Part.BACKWARD, Part.OPTIMIZER):
-        assert (found.parts_ns[:, part] > 0).all(), part.words
+        assert (breakdown.parts_ns[:, part] > 0).all(), part.words
     for part in (Part.COMMUNICATION, Part.COPIES, Part.IDLE):
-        assert (found.parts_ns[:, part] == 0).all(), part.words
+        assert (breakdown.parts_ns[:, part] == 0).all(), part.words

@@ -22,8 +22,8 @@ class Images(Dataset):
         return self.count
 
     def __getitem__(self, index):
-        top, left = index % 8, index // 8 % 8
-        image = self.images[index % 128][:, top : top + 64, left : left + 64]
+        top, rest = index % 8, index // 8 % 8
+        image = self.images[index % 128][:, top : top + 64, rest : rest + 64]
         return image.float().div_(127.5).sub_(1.0), index % 10
 
 

@@ -57,13 +57,13 @@ class UNet(nn.Module):
 torch.manual_seed(0)
 unet = UNet()
 optimizer = torch.optim.AdamW(unet.parameters(), lr=2e-4, fused=True)
-kept = torch.cos(torch.linspace(0, math.pi / 2, 1000)) ** 2
+remaining = torch.cos(torch.linspace(0, math.pi / 2, 1000)) ** 2
 images = torch.randn(64, 3, 32, 32).clamp(-1, 1)
 for step in range(STEPS):
     batch = images[torch.randint(0, 64, (12,))]
     noise = torch.randn_like(batch)
     time = torch.randint(0, 1000, (12,))
-    share = kept[time].view(-1, 1, 1, 1)
+    share = remaining[time].view(-1, 1, 1, 1)
     noisy = share.sqrt() * batch + (1 - share).sqrt() * noise
     loss = nn.functional.mse_loss(unet(noisy, time), noise)
     optimizer.zero_grad()

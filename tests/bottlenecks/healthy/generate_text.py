@@ -42,11 +42,11 @@ class Decoder(nn.Module):
 
     def forward(self, tokens, cache):
         x = self.embed(tokens)
-        kept = []
+        remaining = []
         for layer, past in zip(self.layers, cache, strict=True):
             x, now = layer(x, past)
-            kept.append(now)
-        return self.norm(x[:, -1]) @ self.embed.weight.T, kept
+            remaining.append(now)
+        return self.norm(x[:, -1]) @ self.embed.weight.T, remaining
 
 
 @torch.inference_mode()

@@ -48,9 +48,9 @@ clients = [
     threading.Thread(target=ask, args=(server.server_port, range(i, STEPS, 2), received))
     for i in range(2)
 ]
-for each in clients:
-    each.start()
-for each in clients:
-    each.join()
+for client in clients:
+    client.start()
+for client in clients:
+    client.join()
 server.shutdown()
 print(len(received), "answers")

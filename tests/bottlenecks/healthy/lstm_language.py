@@ -35,7 +35,7 @@ for step in range(STEPS):
     tokens = corpus[:, start : start + LENGTH]
     targets = corpus[:, start + 1 : start + LENGTH + 1]
     if state is not None:
-        state = tuple(each.detach() for each in state)
+        state = tuple(item.detach() for item in state)
     scores, state = model(tokens, state)
     loss = nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
     optimizer.zero_grad()

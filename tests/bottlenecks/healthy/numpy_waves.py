@@ -34,4 +34,4 @@ for step in range(STEPS):
     before, now, after = now, after, before
     if step % 50 == 0:
         energy.append(float(np.square(now).sum()))
-print([round(each, 1) for each in energy])
+print([round(item, 1) for item in energy])

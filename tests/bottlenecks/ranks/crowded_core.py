@@ -36,8 +36,8 @@ def train(rank):
             model(torch.randn(256, 128)).square().mean().backward()
             optimizer.step()
     finally:
-        for each in neighbours:
-            each.kill()
+        for neighbour in neighbours:
+            neighbour.kill()
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ STEPS = int(os.environ.get("STEPS", "40"))
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        return result.getsockname()[1]
 
 
 def start(rank, port, work):

@@ -93,40 +93,40 @@ def test_processes_that_make_a_process_group_are_ranks_of_one_job(tmp_path: Path
 
 def _check_description(ranks: list[Trace]) -> None:
     assert [(trace.info.rank, trace.info.world_size) for trace in ranks] == [(0, 2), (1, 2)]
-    told = [trace.info.user["distributedInfo"] for trace in ranks]
-    assert told[0]["run_id"] == told[1]["run_id"]
-    groups = [{each["pg_name"]: each["ranks"] for each in info["pg_config"]} for info in told]
+    values = [trace.info.user["distributedInfo"] for trace in ranks]
+    assert values[0]["run_id"] == values[1]["run_id"]
+    groups = [{item["pg_name"]: item["ranks"] for item in info["pg_config"]} for info in values]
     assert groups[0]["0"] == groups[1]["0"] == [0, 1]
     assert [0] in groups[0].values()
     assert len(groups[1]) == 1
 
 
 def _check_collectives(ranks: list[Trace]) -> None:
-    found = [collectives(trace) for trace in ranks]
-    known = [
+    values = [collectives(trace) for trace in ranks]
+    expected = [
         {
             (pairs["Seq"], pairs["Collective name"], pairs.get("In msg nelems"), pairs.get("dtype"))
-            for _, pairs in each
+            for _, pairs in entry
             if pairs["Process Group Name"] == "0" and "Dst Rank" not in pairs
         }
-        for each in found
+        for entry in values
     ]
-    assert known[0] == known[1]
-    assert {(name, count, dtype) for _, name, count, dtype in known[0]} >= {
+    assert expected[0] == expected[1]
+    assert {(name, count, dtype) for _, name, count, dtype in expected[0]} >= {
         ("allreduce", 40, "Float"),  # DDP's only bucket, which C++ reduces
         ("allreduce", 3, "Long"),
         ("allgather", 2, "Float"),
     }
-    assert len({number for number, *_ in known[0]}) == len(known[0]) > 5
-    for trace, each in zip(ranks, found, strict=True):
-        calls = [name for name, _ in each if name.startswith("c10d::")]
-        works = [name for name, _ in each if name.startswith("gloo:")]
+    assert len({number for number, *_ in expected[0]}) == len(expected[0]) > 5
+    for trace, item in zip(ranks, values, strict=True):
+        calls = [name for name, _ in item if name.startswith("c10d::")]
+        works = [name for name, _ in item if name.startswith("gloo:")]
         assert len(calls) == len(works) > 5
-        assert {pairs["Rank"] for _, pairs in each} == {trace.info.rank}
-        assert all(json.loads(pairs["Process Group Ranks"]) for _, pairs in each)
-        pair = [pairs for name, pairs in each if name.startswith(("c10d::send", "c10d::recv"))]
+        assert {pairs["Rank"] for _, pairs in item} == {trace.info.rank}
+        assert all(json.loads(pairs["Process Group Ranks"]) for _, pairs in item)
+        pair = [pairs for name, pairs in item if name.startswith(("c10d::send", "c10d::recv"))]
         assert [(pairs["Src Rank"], pairs["Dst Rank"]) for pairs in pair] == [(0, 1)]
-        buckets = {pairs.get("Module") for _, pairs in each if pairs.get("In msg nelems") == 40}
+        buckets = {pairs.get("Module") for _, pairs in item if pairs.get("In msg nelems") == 40}
         assert buckets == {None} or "" not in buckets
 
 

@@ -246,9 +246,9 @@ def test_signals_that_are_ignored_are_taken_from_the_caller_who_knew_them() -> N
     command = ["grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status"]
     words = supervised(*command, options=["--signals", "1003", "800"])
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    told = dict(line.split() for line in done.stdout.splitlines())
+    by_name = dict(line.split() for line in done.stdout.splitlines())
     own = 3 << 31  # 32 and 33 are the C library's own, and as they were
-    assert {name: int(mask, 16) & ~own for name, mask in told.items()} == {
+    assert {name: int(mask, 16) & ~own for name, mask in by_name.items()} == {
         "SigBlk:": 0x800,
         "SigIgn:": 0x1003,
     }

@@ -150,8 +150,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     packages = folder / "lib" / version / "site-packages"
     (packages / "stepscope").symlink_to(PACKAGE)
     shutil.copy(PACKAGE.parent / "stepscope.pth", packages)
-    others = [each for each in sys.path if each.endswith("-packages")]
-    (packages / "others.pth").write_text("".join(f"{each}\n" for each in others))
+    others = [item for item in sys.path if item.endswith("-packages")]
+    (packages / "others.pth").write_text("".join(f"{other}\n" for other in others))
     return str(folder / "bin" / "python")
 
 
@@ -195,20 +195,20 @@ def ends(python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tup
     """Start every way from a program, bare and recorded; return how they have ended, by name."""
     here = tmp_path_factory.mktemp("all") / "with blanks and ü"
     make_files(here, python, Way((), files={"driver.py": DRIVER}))
-    told = {}
+    values = {}
     for name, way in {**WAYS, **ENDS}.items():
         folder = here / "ways" / name
         make_files(folder, python, way)
         words, more = way.of({"{python}": python, "{here}": str(folder)})
         started = [*way.shell(), *([python] if way.is_for_python else []), *words]
-        told[name] = [["env", "-C", str(folder), *started], way.stdin, more]
-    (here / "ways.json").write_text(json.dumps(told))
+        values[name] = [["env", "-C", str(folder), *started], way.stdin, more]
+    (here / "ways.json").write_text(json.dumps(values))
     run = ["-m", "stepscope", "run", "-q", "-o", str(here / "trace.stepscope")]
     for words in (["driver.py", "bare"], [*run, "driver.py", "recorded"]):
         done = ran([python, *words], here)
         assert (done.code, done.err) == (0, "")
-    bare, recorded = (json.loads((here / each).read_text()) for each in ("bare", "recorded"))
-    return {name: (Ended(*bare[name]), Ended(*recorded[name])) for name in told}
+    bare, recorded = (json.loads((here / item).read_text()) for item in ("bare", "recorded"))
+    return {name: (Ended(*bare[name]), Ended(*recorded[name])) for name in values}
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str:
@@ -402,7 +402,7 @@ if __name__ == "__main__":
     print(process.exitcode)
 """
 PROGRAMS |= {
-    f"pool by {each}": POOL.format(method=each) for each in ("fork", "spawn", "forkserver")
+    f"pool by {item}": POOL.format(method=item) for item in ("fork", "spawn", "forkserver")
 }
 ENDS = {
     name: of_python("program.py", files={"program.py": text}) for name, text in PROGRAMS.items()
@@ -485,8 +485,8 @@ def test_times_of_imports_are_those_of_the_program(python: str, tmp_path: Path) 
         python, tmp_path, command("{python}", "-X", "importtime", "-c", "import json")
     )
     theirs, ours = (
-        {line.rpartition("|")[2].strip() for line in each.err.splitlines()}
-        for each in (bare, recorded)
+        {line.rpartition("|")[2].strip() for line in item.err.splitlines()}
+        for item in (bare, recorded)
     )
     more = {name for name in ours if not name.startswith("stepscope")} - theirs
     assert theirs <= ours

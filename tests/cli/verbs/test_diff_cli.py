@@ -28,10 +28,10 @@ def pair(tmp_path: Path) -> list[str]:
 
 def test_all_forms(pair: list[str], capsys: pytest.CaptureFixture[str], reports: Reports) -> None:
     assert main(["diff", *pair, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["step"]["verdict"] == "slower"
-    for table in told["tables"]:
-        assert sum(row["difference_ns"] for row in table["rows"]) == told["difference_ns"]
+    parsed = json.loads(capsys.readouterr().out)
+    assert parsed["step"]["verdict"] == "slower"
+    for table in parsed["tables"]:
+        assert sum(row["difference_ns"] for row in table["rows"]) == parsed["difference_ns"]
     page = reports._folder / "page.html"
     assert main(["diff", "--before", pair[0], "--after", pair[1], "-o", str(page)]) == 0
     out = capsys.readouterr().out

@@ -51,7 +51,7 @@ def test_the_official_client_gets_its_answers(folder: Path) -> None:
         )
         async with stdio_client(command) as streams, ClientSession(*streams) as session:
             await session.initialize()
-            told: dict[str, Any] = {"tools": (await session.list_tools()).tools}
+            expected: dict[str, Any] = {"tools": (await session.list_tools()).tools}
             for name, arguments in (
                 ("list_traces", {}),
                 ("summary", {"trace": "a.stepscope"}),
@@ -63,22 +63,22 @@ def test_the_official_client_gets_its_answers(folder: Path) -> None:
                 result = await session.call_tool(name, arguments)
                 failed = getattr(result, "is_error", None)
                 failed = result.isError if failed is None else failed
-                told[name] = (failed, result.content[0].text)
-            return told
+                expected[name] = (failed, result.content[0].text)
+            return expected
 
-    told = asyncio.run(ask())
-    tools = {tool.name: tool for tool in told["tools"]}
+    done = asyncio.run(ask())
+    tools = {tool.name: tool for tool in done["tools"]}
     assert set(tools) == {
         *("list_traces", "summary", "findings", "diff", "list_tables", "sql", "timeline")
     }
     assert "most expensive first" in tools["findings"].description
 
     def answer(name: str) -> Any:
-        failed, text = told[name]
+        failed, text = done[name]
         assert not failed, text
         return json.loads(text)
 
-    listed = {each["trace"] for each in answer("list_traces")["traces"]}
+    listed = {item["trace"] for item in answer("list_traces")["traces"]}
     assert listed == {"a.stepscope", "b.stepscope"}
     changed = answer("diff")
     assert changed["difference_ns"] == 30_000
@@ -86,19 +86,19 @@ def test_the_official_client_gets_its_answers(folder: Path) -> None:
         ("aten::addmm", 30_000)
     ]
     assert changed["not_shown_difference_ns"] == 0
-    assert [each["name"] for each in answer("timeline")["slices"]] == ["ProfilerStep#0"]
+    assert [item["name"] for item in answer("timeline")["slices"]] == ["ProfilerStep#0"]
     assert all("ns" in answer(name)["units"] for name in ("summary", "sql", "diff", "timeline"))
     assert answer("summary")["steps"]["count"] == 1
     assert answer("sql")["rows"] == [["aten::linear"], ["aten::addmm"]]
-    failed, text = told["findings"]
+    failed, text = done["findings"]
     assert failed
     assert "there is no trace '../outside.stepscope' in the folder; there are: " in text
 
 
 def test_a_part_of_the_timeline(folder: Path) -> None:
     tools = Tools(folder)
-    told = tools.timeline("a.stepscope", from_ns=12_000, to_ns=14_000)
-    assert [each["name"] for each in told["slices"]] == ["ProfilerStep#0", "aten::linear"]
+    result = tools.timeline("a.stepscope", from_ns=12_000, to_ns=14_000)
+    assert [item["name"] for item in result["slices"]] == ["ProfilerStep#0", "aten::linear"]
     first = tools.timeline("a.stepscope", limit=1)
     assert first["not_shown"] == 2
     assert first["slices"][0] == {

@@ -44,7 +44,7 @@ def warned(run: Callable[[], Any]) -> list[type[Warning]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run()
-    return [each.category for each in caught]
+    return [item.category for item in caught]
 
 
 def raised(run: Callable[[], Any]) -> type[BaseException] | None:

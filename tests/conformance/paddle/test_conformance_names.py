@@ -38,8 +38,8 @@ def found(module: Any, path: str) -> Any:
 def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     """Return names, kinds and defaults, which may be members of an enum."""
     return [
-        (each.name, each.kind, getattr(each.default, "name", each.default))
-        for each in inspect.signature(function).parameters.values()
+        (item.name, item.kind, getattr(item.default, "name", item.default))
+        for item in inspect.signature(function).parameters.values()
     ]
 
 

@@ -35,8 +35,8 @@ NODE_FIELDS = (
 
 def test_the_tree_of_a_training_step() -> None:
     training = Training()
-    found = assert_same(lambda m: tree(recorded(m, training.step).profiler_result))
-    assert (2, "Forward", "Net") in found
+    result = assert_same(lambda m: tree(recorded(m, training.step).profiler_result))
+    assert (2, "Forward", "Net") in result
 
 
 def test_phases_of_loaders_models_and_optimizers() -> None:
@@ -48,9 +48,9 @@ def test_phases_of_loaders_models_and_optimizers() -> None:
             training.stepper.step()
 
     def run(module: Any) -> Any:
-        found = count(recorded(module, work).profiler_result)
+        number = count(recorded(module, work).profiler_result)
         wanted = ("Dataloader", "Forward", "Backward", "Optimization", "ProfileStep")
-        return {key: n for key, n in found.items() if key[0] in wanted}
+        return {key: n for key, n in number.items() if key[0] in wanted}
 
     assert ("Backward", "Gradient Backward") in assert_same(run)
 
@@ -84,9 +84,9 @@ def test_ranges_of_all_kinds() -> None:
         event.end()
 
     def run(module: Any) -> Any:
-        found = tree(recorded(module, lambda: work(module)).profiler_result)
+        result = tree(recorded(module, lambda: work(module)).profiler_result)
         mine = ("block", "typed", "decorated", "by hand")
-        return [(depth, kind, name) for depth, kind, name in found if name in mine]
+        return [(depth, kind, name) for depth, kind, name in result if name in mine]
 
     assert len(assert_same(run)) == 4
 
@@ -140,12 +140,12 @@ def test_memory_of_a_step() -> None:
 
     def run(module: Any) -> Any:
         result = recorded(module, training.step, profile_memory=True).profiler_result
-        found: Counter[Any] = Counter()
+        counts: Counter[Any] = Counter()
         for _, node in nodes(result):
-            for each in node.mem_node:
-                if each.type.name in ("Allocate", "Free"):
-                    found[each.type.name, each.place, each.increase_bytes] += 1
-        return found
+            for item in node.mem_node:
+                if item.type.name in ("Allocate", "Free"):
+                    counts[item.type.name, item.place, item.increase_bytes] += 1
+        return counts
 
     theirs, ours = on_both(run)
     assert {key: n for key, n in ours.items() if key[0] == "Allocate"} == {
@@ -208,8 +208,8 @@ def test_fields_of_chrome_files(tmp_path: Path) -> None:
         (path,) = files_of(module, tmp_path / module.__name__, "json")
         file = json.loads(path.read_text())
         events = file["traceEvents"]
-        kinds = Counter(each.get("cat") for each in events if each.get("ph") == "X")
-        of_operators = [each for each in events if each.get("cat") == "Operator"]
+        kinds = Counter(item.get("cat") for item in events if item.get("ph") == "X")
+        of_operators = [item for item in events if item.get("cat") == "Operator"]
         name = re.sub(r"\[.*", "", of_operators[0]["name"])
         return (
             {key: type(value).__name__ for key, value in file.items() if key != "traceEvents"},
@@ -234,11 +234,11 @@ def test_protobuf_files_are_read_by_both(reader: Any, tmp_path: Path) -> None:
     (ours,) = files_of(OURS, tmp_path / "ours", "pb")
     (theirs,) = files_of(THEIRS, tmp_path / "theirs", "pb")
     result = reader.load_profiler_result(filename=str(ours))
-    found = count(result)
-    assert found["Operator", "matmul dygraph"] == 2
+    number = count(result)
+    assert number["Operator", "matmul dygraph"] == 2
     if reader is OURS:  # Paddle cannot read what it writes
         expected = reader.load_profiler_result(str(theirs))
-        assert found == count(expected)
+        assert number == count(expected)
         assert tree(result) == tree(expected)
         assert result.get_version() == expected.get_version()
 

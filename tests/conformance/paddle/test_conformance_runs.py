@@ -111,14 +111,14 @@ def test_the_flag_of_utils() -> None:
 def test_step_info(samples: int | None, unit: str | None, timer_only: bool) -> None:
     def run(module: Any) -> list[str]:
         profiler = module.Profiler(timer_only=timer_only, on_trace_ready=lambda _: None)
-        told = []
+        collected = []
         with profiler:
             for _ in paddle.io.DataLoader(Numbers(), batch_size=1):
                 profiler.step(num_samples=samples)
                 if profiler.step_num % 4 == 3:
-                    told.append(without_numbers(profiler.step_info(unit)))
-            told.append(without_numbers(profiler.step_info(unit)))
-        return told
+                    collected.append(without_numbers(profiler.step_info(unit)))
+            collected.append(without_numbers(profiler.step_info(unit)))
+        return collected
 
     assert_same(run)
 
@@ -223,7 +223,7 @@ def test_paddles_statistics_of_our_result() -> None:
         result = profiler.profiler_result
         data = module.profiler_statistic.StatisticData(result.get_data(), result.get_extra_info())
         calls = {name: item.call for name, item in data.event_summary.items.items()}
-        types = {each.name: n for each, n in data.time_range_summary.call_times.items()}
+        types = {item.name: n for item, n in data.time_range_summary.call_times.items()}
         return calls, types
 
     calls, _ = assert_same(run)

@@ -35,7 +35,7 @@ def test_results_are_lists(both: Both) -> None:
             len(events + averages),
             len([*events]) == len(events),
             [event.name for event in by_time],
-            [each.key for each in prof.key_averages()],
+            [key_average.key for key_average in prof.key_averages()],
             events is prof.events(),
             type(prof.profiler.function_events).__name__,
         )
@@ -95,15 +95,15 @@ def test_memory_is_attributed_alike(both: Both) -> None:
 
 def test_overloads_are_shown_where_asked_for(both: Both) -> None:
     def program() -> Any:
-        found = []
+        collected = []
         for config in (None, _ExperimentalConfig(capture_overload_names=True)):
             with profile(activities=[ProfilerActivity.CPU], experimental_config=config) as prof:
                 torch.ones(2) + 1
             by_overload = prof.key_averages(group_by_overload_name=True)
-            found.append([(e.name, e.overload_name) for e in prof.events()])
-            found.append([(e.key, e.overload_name, e.count) for e in by_overload])
-            found.append("Overload" in by_overload.table())
-        return found
+            collected.append([(e.name, e.overload_name) for e in prof.events()])
+            collected.append([(e.key, e.overload_name, e.count) for e in by_overload])
+            collected.append("Overload" in by_overload.table())
+        return collected
 
     both(program)
 
@@ -112,17 +112,21 @@ def test_only_the_trace(both: Both) -> None:
     def program() -> Any:
         with profile(experimental_config=_ExperimentalConfig(trace_only=True)) as prof:
             torch.ones(1)
-        said = []
+        collected = []
         for method in (prof.events, prof.key_averages):
             try:
                 method()
             except RuntimeError as error:
-                said.append(str(error)[:27])
+                collected.append(str(error)[:27])
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             config = _ExperimentalConfig(trace_only=True)
             other = profile(with_stack=True, experimental_config=config)
-        return said, [str(w.message)[:20] for w in warned], other.experimental_config.trace_only
+        return (
+            collected,
+            [str(w.message)[:20] for w in warned],
+            other.experimental_config.trace_only,
+        )
 
     both(program)
 
@@ -169,7 +173,7 @@ def test_python_calls_are_events(both: Both) -> None:
         with profile(with_stack=True) as prof:
             work()
         calls = [e for e in prof.events() if e.is_python_function and e.name.endswith("work")]
-        in_averages = any(each.key.endswith("work") for each in prof.key_averages())
+        in_averages = any(key_average.key.endswith("work") for key_average in prof.key_averages())
         return len(calls), calls[0].activity_type, calls[0].python_id > 0, in_averages
 
     both(program)
@@ -177,16 +181,16 @@ def test_python_calls_are_events(both: Both) -> None:
 
 def test_the_older_profiler(both: Both) -> None:
     def program() -> Any:
-        found: list[Any] = [repr(autograd_profile())]
+        values: list[Any] = [repr(autograd_profile())]
         with autograd_profile(enabled=False) as nothing:
-            found.append(nothing)
+            values.append(nothing)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             with autograd_profile(use_device="cpu", use_kineto=True) as prof:
                 torch.ones(1)
-            found.append([w.category for w in warned])
-        found.append([event.name for event in prof.function_events])
-        found.append(type(prof.config()).__name__)
-        return found
+            values.append([w.category for w in warned])
+        values.append([event.name for event in prof.function_events])
+        values.append(type(prof.config()).__name__)
+        return values
 
     both(program)

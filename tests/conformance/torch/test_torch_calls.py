@@ -70,8 +70,8 @@ def shown(nodes: list[Any], depth: int = 0) -> Iterator[str]:
 
 
 def named(nodes: list[Any], name: str) -> list[Any]:
-    found = [node for node in nodes if node.name.endswith(name)]
-    return found or [each for node in nodes for each in named(node.children, name)]
+    values = [node for node in nodes if node.name.endswith(name)]
+    return values or [item for node in nodes for item in named(node.children, name)]
 
 
 def test_the_tree_of_all_calls(both: Both) -> None:
@@ -123,12 +123,12 @@ def test_what_kineto_tells_of_events(both: Both) -> None:
             x = torch.ones(2)
             torch.add(x, 3)
             del x
-        told = []
+        collected = []
         for event in prof.profiler.kineto_results.events():
             facts = (event.name(), event.overload_name(), event.metadata_json(), event.nbytes())
             where = (event.device_resource_id(), event.is_hidden_event(), event.kwinputs())
-            told.append((facts, where))
-        return told
+            collected.append((facts, where))
+        return collected
 
     both(program)
 
@@ -150,6 +150,6 @@ def test_dynamo_counts_the_programs_frames_only(both: Both) -> None:
         model(torch.ones(2, 2))
         with profile(with_stack=True, profile_memory=True):
             model(torch.ones(2, 2))  # whose frames Dynamo looks at, compiled or not
-        return {key: dict(found) for key, found in torch._dynamo.utils.counters.items()}
+        return {key: dict(result) for key, result in torch._dynamo.utils.counters.items()}
 
     both(program)

@@ -27,17 +27,17 @@ class Model(nn.Module):
 
 def graphs_of(function: Callable[..., Any], *args: Any, calls: int = 1) -> list[str]:
     """Return the graphs that Dynamo makes of a function, whole or not at all."""
-    found: list[str] = []
+    collected: list[str] = []
 
     def backend(graph: Any, _inputs: Any) -> Any:
-        found.append(str(graph.graph))
+        collected.append(str(graph.graph))
         return graph.forward
 
     torch._dynamo.reset()
     compiled = torch.compile(function, backend=backend, fullgraph=True)
     for _ in range(calls):
         compiled(*args)
-    return found
+    return collected
 
 
 def ranged(range_type: Any) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -50,8 +50,8 @@ def test_numbers_of_blocks_that_a_tensor_had(both: Both) -> None:
             x.resize_(40)
             x.view(40)
             del x
-        found = [node.extra_fields for node in tree(prof) if node.name == "[memory]"]
-        return [(each.id, each.allocation_id, each.alloc_size < 0) for each in found]
+        values = [node.extra_fields for node in tree(prof) if node.name == "[memory]"]
+        return [(item.id, item.allocation_id, item.alloc_size < 0) for item in values]
 
     both(program)
 
@@ -91,7 +91,7 @@ def test_numbers_of_events_are_unique_in_the_process(both: Both) -> None:
             with profile() as prof:
                 one.neg()
             assert prof.profiler is not None
-            seen += [each.correlation_id() for each in prof.profiler.kineto_results.events()]
+            seen += [event.correlation_id() for event in prof.profiler.kineto_results.events()]
         return len(set(seen)) == len(seen)
 
     assert both(program)
@@ -126,10 +126,10 @@ def test_keyword_inputs_in_files(both: Both, exported: Exported) -> None:
                 one.neg()
             with _RecordFunctionFast("range", [one], {"stream": "a", "scope": "user_scope"}):
                 one.neg()
-        found = [e for e in exported(prof)["traceEvents"] if e["name"] in {"function", "range"}]
+        values = [e for e in exported(prof)["traceEvents"] if e["name"] in {"function", "range"}]
         return [
             (e["cat"], {key: value for key, value in e["args"].items() if key in given})
-            for e in found
+            for e in values
         ]
 
     both(program)
@@ -186,8 +186,8 @@ def test_what_torch_refuses_or_says(both: Both, caplog: pytest.LogCaptureFixture
                 for _ in range(10):
                     one.neg()
             count = len(prof.events() or ())
-        said = [r.getMessage() for r in caplog.records]
-        return count < 10, any("timed out" in text and "partial" in text for text in said)
+        values = [r.getMessage() for r in caplog.records]
+        return count < 10, any("timed out" in text and "partial" in text for text in values)
 
     assert both(program) == (True, True)
 

@@ -76,7 +76,7 @@ def test_backward_functions_are_tied_to_their_operators(both: Both, exported: Ex
         for event in events:
             if event.get("cat") == "fwdbwd":
                 ends.setdefault(event["id"], []).append(names[event["ts"]])
-        return sorted(sorted(each) for each in ends.values())
+        return sorted(sorted(value) for value in ends.values())
 
     both(program)
 
@@ -132,8 +132,8 @@ def test_collectives(both: Both, exported: Export) -> None:
         text = exported(prof)
         dims = [e["args"]["Input Dims"] for e in text["traceEvents"] if "gloo" in e["name"]]
         events = [e for e in prof.events() if "gloo" in e.name]
-        told = [(e.name, e.is_async, e.input_shapes) for e in events]
-        return sorted(told), dims, text["distributedInfo"]
+        values = [(e.name, e.is_async, e.input_shapes) for e in events]
+        return sorted(values), dims, text["distributedInfo"]
 
     try:
         both(program)
@@ -156,7 +156,7 @@ def test_switches_of_the_process(both: Both, exported: Export) -> None:
     x = torch.ones(2, 6, requires_grad=True)
 
     def program() -> Any:
-        found = []
+        collected = []
         for is_on in (False, True):
             native._set_fwd_bwd_enabled_val(is_on)
             native._set_record_concrete_inputs_enabled_val(is_on)
@@ -164,7 +164,7 @@ def test_switches_of_the_process(both: Both, exported: Export) -> None:
                 x.view(3, 4).sum().backward()
             flows = sum(e.get("cat") == "fwdbwd" for e in exported(prof)["traceEvents"])
             values = [e.concrete_inputs for e in prof.events() if e.name == "aten::view"]
-            found.append((flows, values))
-        return found
+            collected.append((flows, values))
+        return collected
 
     both(program)

@@ -199,10 +199,10 @@ def test_calls_of_all_threads(both: Both) -> None:
         for thread in threads:
             thread.join()
         calls = [n for n in nodes_of(prof) if isinstance(n.extra_fields, _ExtraFields_PyCall)]
-        found = []
+        collected = []
         for name in ("preexisting", "during_run"):
             of_threads = [n.start_tid for n in calls if n.name.endswith(name)]
-            found.append((len(of_threads), len(set(of_threads))))
-        return found
+            collected.append((len(of_threads), len(set(of_threads))))
+        return collected
 
     both(program)

@@ -61,15 +61,15 @@ def test_steps_without_a_start_record(both: Both) -> None:
 
 def test_cycles_are_kept_where_asked_for(both: Both) -> None:
     def program() -> Any:
-        found = []
+        collected = []
         for keeps in (False, True):
             plan = schedule(wait=0, warmup=1, active=1, repeat=2)
             with profile(acc_events=keeps, schedule=plan) as prof:
                 for _ in range(5):
                     torch.ones(1)
                     prof.step()
-            found.append(sorted(event.name for event in prof.events()))
-        return found
+            collected.append(sorted(event.name for event in prof.events()))
+        return collected
 
     both(program)
 
@@ -106,13 +106,13 @@ def test_what_is_refused(both: Both) -> None:
     kinds = (ValueError, AssertionError, TypeError, RuntimeError)
 
     def refusals() -> list[Refusal]:
-        found = []
-        for each in programs:
+        collected = []
+        for program in programs:
             try:
-                each()
+                program()
             except kinds as error:
-                found.append(Refusal(error))
-        return found
+                collected.append(Refusal(error))
+        return collected
 
     assert len(both(refusals)) == len(programs)
 
@@ -147,10 +147,10 @@ def test_torch_knows_of_a_profiler_that_runs(both: Both) -> None:
             of_module = torch.autograd.profiler._is_profiler_enabled
             return str(kind()), is_enabled(), torch.autograd._profiler_enabled(), of_module
 
-        found = [told()]
+        values = [told()]
         with profile(activities=CPU):
-            found.append(told())
-        return [*found, told()]
+            values.append(told())
+        return [*values, told()]
 
     both(program)
 

@@ -87,13 +87,13 @@ def test_the_older_letters_and_ends_without_a_name(tmp_path: Path) -> None:
         {**event("b", "c", 1, id=1), "cat": "net"},
         {"ph": "e", "cat": "net", "pid": 1, "tid": 2, "ts": 4, "id": 1},
     )
-    found = ranges(read_text(tmp_path, text))
-    assert {name: each[:2] for name, each in found.items()} == {
+    result = ranges(read_text(tmp_path, text))
+    assert {name: item[:2] for name, item in result.items()} == {
         "a": (0, 10),
         "b": (5, 15),
         "c": (1, 3),
     }
-    assert len({each[3] for each in found.values()}) == 3  # a and b cross
+    assert len({value[3] for value in result.values()}) == 3  # a and b cross
 
 
 def test_ids_of_processes_and_of_the_file(tmp_path: Path) -> None:
@@ -119,13 +119,13 @@ def test_ids_of_processes_and_of_the_file(tmp_path: Path) -> None:
 def written(trace: Trace, path: Path) -> list[dict[str, Any]]:
     export_chrome(trace, path)
     events: list[dict[str, Any]] = json.loads(path.read_text())["traceEvents"]
-    return [each for each in events if each["ph"] != "M"]
+    return [item for item in events if item["ph"] != "M"]
 
 
 def told(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     keys = ("ts", "ph", "cat", "name", "pid", "tid", "id", "id2", "scope", "tts", "args")
     return sorted(
-        (tuple(str(each.get(key) or "") for key in keys) for each in events), key=lambda e: e
+        (tuple(str(item.get(key) or "") for key in keys) for item in events), key=lambda e: e
     )
 
 
@@ -148,10 +148,10 @@ def test_a_file_says_the_same_again(tmp_path: Path) -> None:
     ]
     first = read_text(tmp_path, trace_of(*events))
     again = written(first, tmp_path / "again.json")
-    for each in again:
-        each["ts"] = float(each["ts"])
-    for each in events:
-        each["ts"] = float(each["ts"])
+    for item in again:
+        item["ts"] = float(item["ts"])
+    for item in events:
+        item["ts"] = float(item["ts"])
     assert told(again) == told(events)
     second = read_trace(tmp_path / "again.json")
     assert listed(second) == listed(first)
@@ -173,9 +173,9 @@ def test_any_mixture_survives_being_written(tmp_path: Path) -> None:
             for _ in range(40)
         ]
         first = read_text(tmp_path, trace_of(*events))
-        begins = sum(each["ph"] in "bS" for each in events)
+        begins = sum(item["ph"] in "bS" for item in events)
         assert len(async_rows(first.slices)) == begins
-        ends = sum(each["ph"] in "eF" for each in events)
+        ends = sum(item["ph"] in "eF" for item in events)
         stray = first.info.anomalies.get("ends without a begin", 0)
         cut = first.info.anomalies.get("begins without an end", 0)
         assert begins - cut == ends - stray

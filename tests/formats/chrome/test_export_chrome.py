@@ -153,8 +153,8 @@ def test_json_fragments_are_written_as_they_are_or_mended(
 
 
 def test_a_recordings_args_win_over_derived_ones() -> None:
-    kept = IntColumn(np.array([0, 1], np.uint32), np.array([70, 80]))
-    first, second = events_of(recording(args=Args({"External id": kept})))
+    remaining = IntColumn(np.array([0, 1], np.uint32), np.array([70, 80]))
+    first, second = events_of(recording(args=Args({"External id": remaining})))
     assert (first["args"]["External id"], second["args"]["External id"]) == (70, 80)
 
 

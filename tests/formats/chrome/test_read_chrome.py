@@ -313,12 +313,12 @@ def test_any_arg_survives(read: Callable[..., Trace], value: Any) -> None:
 def test_words_that_are_no_json_become_something_that_is(read: Callable[..., Trace]) -> None:
     args = '{"a": nan, "b": -inf, "c": Infinity, "d": 007, "e": 0x1F, "f": [-nan, True], "g": -0}'
     trace = read(f'[{{"ph": "X", "ts": 1, "dur": 1, "args": {args}}}]')
-    found = trace.slices.args.of_row(0, trace.strings)
-    assert math.isnan(found["a"])
-    assert found["b"] == -math.inf
-    assert found["c"] == math.inf
-    assert (found["d"], found["e"], found["g"]) == ("007", "0x1F", 0)
-    assert found["f"][1] == "True"
+    arguments = trace.slices.args.of_row(0, trace.strings)
+    assert math.isnan(arguments["a"])
+    assert arguments["b"] == -math.inf
+    assert arguments["c"] == math.inf
+    assert (arguments["d"], arguments["e"], arguments["g"]) == ("007", "0x1F", 0)
+    assert arguments["f"][1] == "True"
 
 
 def test_hostile_strings_are_decoded(read: Callable[..., Trace]) -> None:

@@ -26,14 +26,14 @@ NAMES = {
 
 
 def names() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
     for pid, (process, threads) in NAMES.items():
-        found.append({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": process}})
-        found += [
+        collected.append({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": process}})
+        collected += [
             {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
             for tid, name in threads.items()
         ]
-    return found
+    return collected
 
 
 def event(pid: int, tid: int, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
@@ -54,18 +54,18 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
         event(2, 4, "jit_step", 40, 30),
     ]
     path: Path = tmp_path_factory.mktemp("xla") / "host.trace.json"
-    told = {"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}}
-    path.write_text(json.dumps(told | {"traceEvents": [*names(), *events]}))
+    expected = {"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}}
+    path.write_text(json.dumps(expected | {"traceEvents": [*names(), *events]}))
     return stepscope.read_trace(path)
 
 
 def test_streams_have_the_work_and_other_lines_repeat_it(trace: Trace) -> None:
     work = device_work(trace)
-    found = {
+    by_name = {
         trace.name_of(int(row)): WorkKind(int(kind))
         for row, kind in zip(work.rows, work.kind, strict=True)
     }
-    assert found == {
+    assert by_name == {
         "loop_add_fusion": WorkKind.COMPUTE,
         "MemcpyD2H": WorkKind.COPY,
         "fusion.7": WorkKind.COMPUTE,

@@ -21,9 +21,9 @@ def test_a_metric_a_line(tmp_path: Path) -> None:
     assert [trace.name_of(row) for row in range(len(trace))] == ["gemm(float *, int)", "softmax"]
     assert trace.slices.duration_ns.tolist() == [12_500, 1408]
     assert trace.slices.start_ns.tolist() == [0, 12_500]
-    told = trace.slices.args.of_row(0, trace.strings)
-    assert (told["grid"], told["block"]) == ([8, 4, 1], [128, 1, 1])
-    assert told["DRAM Throughput [%]"] == 41.25
+    arguments = trace.slices.args.of_row(0, trace.strings)
+    assert (arguments["grid"], arguments["block"]) == ([8, 4, 1], [128, 1, 1])
+    assert arguments["DRAM Throughput [%]"] == 41.25
 
 
 def test_a_kernel_a_line(tmp_path: Path) -> None:

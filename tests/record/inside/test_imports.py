@@ -78,7 +78,7 @@ def modules(
     assert recorded.err == plain.stderr
     *bare, _ = json.loads(plain.stdout)
     *seen, has_numpy = json.loads(recorded.out)
-    return [set(each) for each in bare], [set(each) for each in seen], has_numpy
+    return [set(item) for item in bare], [set(item) for item in seen], has_numpy
 
 
 def is_ours(name: str) -> bool:

@@ -83,14 +83,14 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> LeftBehind:
     run = tmp_path_factory.mktemp("hostile") / "run"
     done = run_inside(run, ["-c", _PROGRAM], {"sample_ns": "0"})
     folders = StreamFolders(str(run / "disk"), str(run), ProcessId.own(), is_ours=False)
-    found = LeftBehind.of(folders, str(done.pid))
+    result = LeftBehind.of(folders, str(done.pid))
     text = json.dumps(_NOTES).replace('"7"', f'"{done.pid}"').replace("7,", f"{done.pid},")
     notes = {
         f"{source}/{number}": entry
         for source, entries in json.loads(text).items()
         for number, entry in enumerate(entries)
     }
-    return replace(found, meta={**found.meta, **notes})
+    return replace(result, meta={**result.meta, **notes})
 
 
 def test_the_notes_are_about_something(left: LeftBehind) -> None:
@@ -116,8 +116,8 @@ def test_no_note_stops_the_reading(left: LeftBehind, part: int) -> None:
             value = valid_value(json.loads(damaged))
         except (ValueError, RecursionError):
             continue
-        found = value if isinstance(value, dict) else {}
-        meta = {name: each for name, each in found.items() if isinstance(each, dict)}
+        result = value if isinstance(value, dict) else {}
+        meta = {name: item for name, item in result.items() if isinstance(item, dict)}
         hostile = replace(left, meta={**left.meta, **meta})
         try:
             trace_of(hostile, captured_of(hostile))

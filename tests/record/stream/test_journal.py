@@ -27,10 +27,10 @@ def test_a_full_journal_keeps_its_newest_entries(tmp_path: Path) -> None:
     done = run_inside(run, ["-c", _NOTES])
     assert done.code == 0, done.err
     folders = StreamFolders(str(run / "disk"), str(run), ProcessId.own())
-    left = LeftBehind.of(folders, str(done.pid))
-    assert [each["number"] for each in entries(left, "all")] == list(range(12))
-    assert sorted(each["number"] for each in entries(left, "newest")) == [8, 9, 10, 11]
-    assert entries(left, "none") == []
+    rest = LeftBehind.of(folders, str(done.pid))
+    assert [entry["number"] for entry in entries(rest, "all")] == list(range(12))
+    assert sorted(entry["number"] for entry in entries(rest, "newest")) == [8, 9, 10, 11]
+    assert entries(rest, "none") == []
 
 
 def test_bytes_are_kept_in_pieces() -> None:
@@ -38,7 +38,7 @@ def test_bytes_are_kept_in_pieces() -> None:
     assert b"".join(map(bytes_of, pieces(data))) == data
     assert list(pieces(b"")) == [""]
     hostile: list[Any] = ["=", "\xe9", 3, None]
-    assert [bytes_of(each) for each in hostile] == [b""] * 4
+    assert [bytes_of(item) for item in hostile] == [b""] * 4
 
 
 def test_a_row_has_the_right_types_or_is_left_out() -> None:

@@ -119,10 +119,14 @@ def test_collectives_of_torch(tmp_path: Path) -> None:
     ours, theirs = stopped(tmp_path, _COLLECTIVES), recovered(tmp_path, _COLLECTIVES)
     assert rows_of(theirs) == rows_of(ours)
     assert theirs.info.user["distributedInfo"]["pg_count"]
-    told = [theirs.slices.args.of_row(row, theirs.strings) for row in range(len(theirs))]
-    known = [pairs for pairs in told if "Collective name" in pairs]
-    assert {pairs["Collective name"] for pairs in known} >= {"allreduce", "broadcast", "allgather"}
-    assert all("Process Group Name" in pairs and "Seq" in pairs for pairs in known)
+    values = [theirs.slices.args.of_row(row, theirs.strings) for row in range(len(theirs))]
+    expected = [pairs for pairs in values if "Collective name" in pairs]
+    assert {pairs["Collective name"] for pairs in expected} >= {
+        "allreduce",
+        "broadcast",
+        "allgather",
+    }
+    assert all("Process Group Name" in pairs and "Seq" in pairs for pairs in expected)
 
 
 _COMPILED = """

@@ -63,8 +63,8 @@ def both(
 def trace_left(done: Ended) -> Trace:
     """Return what another process makes of the stream that a program has left."""
     folders = StreamFolders(f"{done.folder}/disk", str(done.folder), ProcessId.own())
-    left = LeftBehind.of(folders, str(done.pid))
-    return trace_of(left, captured_of(left))
+    rest = LeftBehind.of(folders, str(done.pid))
+    return trace_of(rest, captured_of(rest))
 
 
 @pytest.mark.parametrize("keep_newest", [False, True])
@@ -79,10 +79,10 @@ for _ in range({count}):
     trace = trace_left(run_inside(tmp_path / "run", ["-c", program], plan))
     lost = trace.info.losses
     assert (lost.policy, lost.limit_bytes) == ("oldest" if keep_newest else "newest", 64 << 10)
-    kept = list(trace.names()).count("one of many")
-    assert 0 < kept < count // 2
+    remaining = list(trace.names()).count("one of many")
+    assert 0 < remaining < count // 2
     imports = 50  # that may be lost, too
-    assert count - kept <= lost.events < count - kept + imports
+    assert count - remaining <= lost.events < count - remaining + imports
 
 
 SAMPLER = "from stepscope.frameworks.python.sampler import Sampler"
@@ -91,9 +91,9 @@ SAMPLED = "while sampler.progress()[1] < 20: pass"
 
 def test_what_the_sampler_did_is_told(tmp_path: Path) -> None:
     sources = "[sampler := Sampler(1_000_000)]"
-    saved, found = both(tmp_path, SAMPLED, imports=SAMPLER, sources=sources)
-    assert re.match(r"every .*, using .*% of a core", found.info.sources["sampler"])
-    assert found.info.sources["sampler"] == saved.info.sources["sampler"]
+    saved, result = both(tmp_path, SAMPLED, imports=SAMPLER, sources=sources)
+    assert re.match(r"every .*, using .*% of a core", result.info.sources["sampler"])
+    assert result.info.sources["sampler"] == saved.info.sources["sampler"]
 
 
 def sampled_rows(trace: Trace) -> list[tuple[Any, ...]]:
@@ -116,26 +116,26 @@ def wait(seconds): threading.Event().wait(seconds)
 for seconds in (0.4, 0.01, 0.3): wait(seconds)
 """
     sources = "[sampler := Sampler(1_000_000)]"
-    saved, found = both(tmp_path, waits + SAMPLED, imports=SAMPLER, sources=sources)
+    saved, result = both(tmp_path, waits + SAMPLED, imports=SAMPLER, sources=sources)
     rows = sampled_rows(saved)
     assert max(row[1] for row in rows) > 300_000_000
-    assert sampled_rows(found) == rows
+    assert sampled_rows(result) == rows
 
 
 def test_samples_that_a_limit_costs_are_counted(tmp_path: Path) -> None:
     many = "while sampler.progress()[1] < 5_000: pass"
     sources = "[sampler := Sampler(100_000, MemoryLimit(64 << 10), budget=1.0)]"
-    saved, found = both(tmp_path, many, imports=SAMPLER, sources=sources)
+    saved, result = both(tmp_path, many, imports=SAMPLER, sources=sources)
     assert saved.info.losses.events > 0
-    assert found.info.losses.events == saved.info.losses.events
+    assert result.info.losses.events == saved.info.losses.events
 
 
 def test_what_the_sampler_of_a_killed_program_did_is_told(tmp_path: Path) -> None:
     program = "import os\nn = 0\nwhile n < 3e7: n += 1\nos.kill(os.getpid(), 9)"
     done = run_inside(tmp_path / "run", ["-c", program])
     assert done.code == -signal.SIGKILL
-    told = trace_left(done).info.sources["sampler"]
-    assert re.match(r"every .*, using .*% of a core", told)
+    result = trace_left(done).info.sources["sampler"]
+    assert re.match(r"every .*, using .*% of a core", result)
 
 
 # ---- memory that is held
@@ -165,11 +165,11 @@ import torch
 
 def held_rows(trace: Trace) -> list[tuple[Any, ...]]:
     """Return the blocks of a trace, with all that their columns refer to."""
-    held = trace.held
-    stacks = [[trace.strings[i] for i in trace.stacks.frames(row)] for row in held.stack.tolist()]
-    tids = [trace.tracks[track].tid for track in held.track.tolist()]
-    devices = [trace.strings[device] for device in held.device.tolist()]
-    numbers = (held.time_ns, held.duration_ns, held.size, held.is_held)
+    blocks = trace.held
+    stacks = [[trace.strings[i] for i in trace.stacks.frames(row)] for row in blocks.stack.tolist()]
+    tids = [trace.tracks[track].tid for track in blocks.track.tolist()]
+    devices = [trace.strings[device] for device in blocks.device.tolist()]
+    numbers = (blocks.time_ns, blocks.duration_ns, blocks.size, blocks.is_held)
     return sorted(
         zip(*(column.tolist() for column in numbers), tids, devices, map(str, stacks), strict=True)
     )
@@ -178,11 +178,11 @@ def held_rows(trace: Trace) -> list[tuple[Any, ...]]:
 @needs_torch
 def test_memory_that_is_held_has_its_lines(tmp_path: Path) -> None:
     sources = "make_sources(RecordOptions(held_memory=True))"
-    saved, found = both(tmp_path, HELD, imports=TORCH, sources=sources)
+    saved, result = both(tmp_path, HELD, imports=TORCH, sources=sources)
     rows = held_rows(saved)
     assert sorted(row[3] for row in rows) == [0, 1, 1, 1, 1]
     assert all("block" in str(row[6]) for row in rows)
-    assert held_rows(found) == rows
+    assert held_rows(result) == rows
 
 
 @needs_torch
@@ -226,10 +226,10 @@ os.environ["STEPSCOPE_NVML"] = {path!r}
 
 def test_readings_of_power(tmp_path: Path, nvml: Path) -> None:
     imports = POWER.format(path=str(nvml))
-    saved, found = both(tmp_path, POWERED, imports=imports, sources="[power := Power()]")
+    saved, result = both(tmp_path, POWERED, imports=imports, sources="[power := Power()]")
     rows = counter_rows(saved)
     assert {"power", "clocks", "temperature", "energy", "limits"} <= {row[0] for row in rows}
-    assert counter_rows(found) == rows
+    assert counter_rows(result) == rows
 
 
 COUNTERS = """
@@ -247,11 +247,11 @@ def test_hardware_counters(tmp_path: Path) -> None:
     library = tmp_path / "libcuda.so.1"  # the name under which the driver is looked for
     compile_library(DEVICE_TESTS / "pm_stub.c", library, "-DSAMPLES", f"-Wl,-soname,{library.name}")
     imports = COUNTERS.format(path=str(library))
-    saved, found = both(tmp_path, COUNTED, imports=imports, sources="[counters := Counters()]")
+    saved, result = both(tmp_path, COUNTED, imports=imports, sources="[counters := Counters()]")
     rows = counter_rows(saved)
     assert {row[0] for row in rows} == {"SM active", "DRAM throughput", "tensor pipe"}
     assert len(rows) >= 9
-    assert counter_rows(found) == rows
+    assert counter_rows(result) == rows
 
 
 def test_hardware_counters_of_a_killed_program(tmp_path: Path) -> None:
@@ -309,13 +309,13 @@ def test_work_of_a_device_that_a_graph_launched(tmp_path: Path, records: str) ->
     compile_library(DEVICE_TESTS / "cupti_stub.c", library)
     sources = f"[CudaActivity(None, {wanted_records(records)!r})]"
     imports = CUPTI.format(path=str(library))
-    saved, found = both(tmp_path, "capture()", imports=imports, sources=sources)
+    saved, result = both(tmp_path, "capture()", imports=imports, sources=sources)
     rows = device_rows(saved)
     assert {row[0] for row in rows} >= {"kernel", "cuda_graph_node"}
     (node,) = (row for row in rows if row[0] == "cuda_graph_node")
     assert "capture" in node[4]
-    assert device_rows(found) == rows
-    names = [trace.strings[name] for trace in (saved, found) for name in trace.marks.name.tolist()]
+    assert device_rows(result) == rows
+    names = [trace.strings[name] for trace in (saved, result) for name in trace.marks.name.tolist()]
     assert names[: len(names) // 2] == names[len(names) // 2 :]
     assert bool(names) == ("memory" in records or records == "all")
 

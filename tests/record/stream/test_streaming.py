@@ -96,8 +96,8 @@ def test_whatever_ends_a_program_its_trace_is_sealed_and_shown(tmp_path: Path, e
     assert done.stdout == "told\n"
     assert ended in done.stderr
     assert "nothing is missing" in done.stderr
-    found = ended_ranges(tmp_path / "out.stepscope")
-    assert (found["main"], found["other"], found["worker"]) == (5_000, 5_000, 5_000)
+    result = ended_ranges(tmp_path / "out.stepscope")
+    assert (result["main"], result["other"], result["worker"]) == (5_000, 5_000, 5_000)
     trace = read_trace(tmp_path / "out.stepscope")
     unfinished = trace.slices.flags & SliceFlags.UNFINISHED != 0
     open_names = {trace.strings[int(name)] for name in trace.slices.name[unfinished]}
@@ -109,8 +109,8 @@ def test_whatever_ends_a_program_its_trace_is_sealed_and_shown(tmp_path: Path, e
 def test_without_a_tmpfs_what_was_written_to_disk_is_there(tmp_path: Path) -> None:
     done = run_to_its_death(tmp_path, ENDINGS["by SIGKILL"], memory="off")
     assert "there was no tmpfs" in done.stderr
-    found = ended_ranges(tmp_path / "out.stepscope")
-    assert (found["main"], found["other"], found["worker"]) == (5_000, 5_000, 5_000)
+    result = ended_ranges(tmp_path / "out.stepscope")
+    assert (result["main"], result["other"], result["worker"]) == (5_000, 5_000, 5_000)
 
 
 UNSEALED = """
@@ -138,14 +138,14 @@ def left_behind(folder: Path, memory: str = "") -> tuple[Path, Path]:
     """Have a program die that nobody watches; return its folders."""
     output = folder / "left.stepscope"
     environment = {**os.environ, **({MEMORY_VARIABLE: memory} if memory else {})}
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", UNSEALED, str(output)],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     ).stdout.strip()
-    return output, Path(told or ".")
+    return output, Path(done or ".")
 
 
 def test_a_folder_that_nobody_sealed_is_read_and_cleaned(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_folder_that_nobody_sealed_is_read_and_cleaned(tmp_path: Path) -> None
     assert is_unsealed(output)
     with pytest.warns(TraceReadWarning, match="was never sealed.*nothing is missing"):
         assert ended_ranges(output)["left"] == 1_000
-    mine = [each for each in leftovers() if each.folders.memory == str(memory)]
+    mine = [leftover for leftover in leftovers() if leftover.folders.memory == str(memory)]
     assert len(mine) == 1
     assert mine[0].clean() == output
     assert not memory.exists()
@@ -230,7 +230,7 @@ def test_what_belongs_to_a_living_program_is_no_leftover(tmp_path: Path) -> None
     folders.write()
     try:
         assert folders.owner.is_alive()
-        assert str(memory) not in {each.folders.memory for each in leftovers()}
+        assert str(memory) not in {leftover.folders.memory for leftover in leftovers()}
     finally:
         folders.forget_memory()
     assert not memory.exists()

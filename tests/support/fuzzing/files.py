@@ -74,24 +74,24 @@ def damaged_message(data: bytes, rng: random.Random, depth: int = 0) -> bytes:
 
 def _fields(data: bytes) -> list[Field]:
     """Return the fields of a message; none where it is not one."""
-    found: list[Field] = []
+    collected: list[Field] = []
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
         if tag & 7 == _VARINT:
             value, at = _varint(data, at)
-            found.append((tag >> 3, _VARINT, value))
+            collected.append((tag >> 3, _VARINT, value))
         elif tag & 7 == _BYTES:
             size, at = _varint(data, at)
             if at < 0 or at + size > len(data):
                 return []
-            found.append((tag >> 3, _BYTES, data[at : at + size]))
+            collected.append((tag >> 3, _BYTES, data[at : at + size]))
             at += size
         else:
             return []
         if at < 0 or not tag >> 3:
             return []
-    return found
+    return collected
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -47,10 +47,10 @@ def mutate(folder: Path, rng: random.Random) -> str:
 
 
 def _set_rows(meta: Path, name: str, rows: int, known: int) -> None:
-    told = json.loads(meta.read_text())
-    told["rows"][name] = rows
-    told["checksums"][name] = known
-    meta.write_text(json.dumps(told))
+    parsed = json.loads(meta.read_text())
+    parsed["rows"][name] = rows
+    parsed["checksums"][name] = known
+    meta.write_text(json.dumps(parsed))
 
 
 def _mutate_meta(file: Path, rng: random.Random) -> str:

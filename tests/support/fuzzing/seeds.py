@@ -48,7 +48,7 @@ def training() -> Trace:
             Sample(at + 700, at + 950, FRAMES[1:], ThreadState.BLOCKED),
         ]
     trace = trace_of_calls(calls, memory, samples, ["10"] * 4, host="here", pid=10)
-    held = Held.of(
+    blocks = Held.of(
         time_ns=np.array([40_000, 425_000]),
         duration_ns=np.array([2_000_000, 900_000]),
         size=np.array([1 << 20, 1 << 20]),
@@ -65,7 +65,7 @@ def training() -> Trace:
         owner=np.array([1], np.uint8),
     )
     info = replace(trace.info, producer="stepscope", end_ns=3_000_000, versions={"torch": "2.13"})
-    return replace(trace, held=held, owners=owners, info=info)
+    return replace(trace, held=blocks, owners=owners, info=info)
 
 
 def kineto_events() -> dict[str, Any]:
@@ -106,24 +106,24 @@ def kineto_events() -> dict[str, Any]:
             {"ph": "E", "name": "open", "ts": at + 310, **place},
         ]  # fmt: skip
     properties = [{"id": 0, "name": "H100", "totalGlobalMem": 1 << 36, "numSms": 132}]
-    told = {"schemaVersion": 1, "deviceProperties": properties}
-    return {**told, "distributedInfo": {"rank": 0, "world_size": 8}, "traceEvents": events}
+    expected = {"schemaVersion": 1, "deviceProperties": properties}
+    return {**expected, "distributedInfo": {"rank": 0, "world_size": 8}, "traceEvents": events}
 
 
 def async_events() -> dict[str, Any]:
     """Return a file with operations that belong to no thread, in both forms."""
     events: list[dict[str, Any]] = []
     for step in range(4):
-        told = {"cat": "load", "pid": 1, "tid": 2 + step % 2, "id": step}
+        expected = {"cat": "load", "pid": 1, "tid": 2 + step % 2, "id": step}
         old = {"cat": "net", "name": "sent", "pid": 1, "tid": 2, "id": "0x1f"}
         at = step * 100
         events += [
             {"ph": "X", "name": "work", "pid": 1, "tid": 2, "ts": at, "dur": 80},
-            {"ph": "b", "name": "fetch", "ts": at + 5, "args": {"url": "x"}, **told},
-            {"ph": "b", "name": "connect", "ts": at + 6, "id2": {"local": "0x1"}, **told},
-            {"ph": "n", "name": "byte", "ts": at + 7, **told},
-            {"ph": "e", "name": "connect", "ts": at + 20, "id2": {"local": "0x1"}, **told},
-            {"ph": "e", "ts": at + 130, "tts": 7, "args": {"bytes": 3}, **told},
+            {"ph": "b", "name": "fetch", "ts": at + 5, "args": {"url": "x"}, **expected},
+            {"ph": "b", "name": "connect", "ts": at + 6, "id2": {"local": "0x1"}, **expected},
+            {"ph": "n", "name": "byte", "ts": at + 7, **expected},
+            {"ph": "e", "name": "connect", "ts": at + 20, "id2": {"local": "0x1"}, **expected},
+            {"ph": "e", "ts": at + 130, "tts": 7, "args": {"bytes": 3}, **expected},
             {"ph": "S", "ts": at + 1, **old},
             {"ph": "F", "ts": at + 90, **old, "pid": 1 + step % 2},
         ]

@@ -229,10 +229,10 @@ def _other_number(data: bytes, rng: random.Random) -> bytes:
 
 def _mutate_description(file: Path, rng: random.Random, outside: Path) -> str:
     if rng.random() < 0.3:
-        told = json.loads(file.read_text())
+        parsed = json.loads(file.read_text())
         key = rng.choice(("memory", "disk", "folder", "output"))
-        told[key] = told["about"][key] = str(outside)
-        file.write_text(json.dumps(told))
+        parsed[key] = parsed["about"][key] = str(outside)
+        file.write_text(json.dumps(parsed))
         return f"stream.json: {key} is a folder outside"
     text, what = damaged_json(file.read_text(), rng)
     file.write_bytes(text)

@@ -72,8 +72,8 @@ def use(path: Path, verbs: Sequence[Sequence[str]], out: Path) -> bool:
             _run([word.replace("{}", str(path)).replace("[]", str(out)) for word in words])
     finally:
         files.read = read_again
-        for left in out.parent.glob(f"*{out.name}*"):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        for item in out.parent.glob(f"*{out.name}*"):
+            shutil.rmtree(item) if item.is_dir() else item.unlink()
     return True
 
 

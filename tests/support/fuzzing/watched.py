@@ -61,8 +61,8 @@ class Watch:
             if isinstance(path, str | bytes) and isinstance(flags, int):
                 self._see_open(os.fsdecode(path), flags)
         elif event in _CHANGES:
-            paths = [os.fsdecode(each) for each in arguments if isinstance(each, str | bytes)]
-            folders = [each for each in arguments[len(paths) :] if isinstance(each, int)]
+            paths = [os.fsdecode(item) for item in arguments if isinstance(item, str | bytes)]
+            folders = [item for item in arguments[len(paths) :] if isinstance(item, int)]
             for number, path in enumerate(paths):
                 here = _resolved(path, folders[-len(paths) :][number : number + 1])
                 if not _is_below(here, self.may_write):
@@ -133,13 +133,13 @@ def make_outside(folder: Path) -> Path:
 
 def fingerprint(folder: Path) -> Fingerprint:
     """Return what there is of each file: its type, times, size and bytes."""
-    found: Fingerprint = {}
+    by_name: Fingerprint = {}
     for path in (folder, *sorted(folder.rglob("*"))):
         about = path.lstat()
         data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-        told = (about.st_mode, about.st_mtime_ns, about.st_ino, about.st_nlink, data)
-        found[str(path.relative_to(folder))] = told
-    return found
+        result = (about.st_mode, about.st_mtime_ns, about.st_ino, about.st_nlink, data)
+        by_name[str(path.relative_to(folder))] = result
+    return by_name
 
 
 def _resolved(path: str, folders: list[int]) -> str:

@@ -91,19 +91,21 @@ def _tree(amounts: Amounts) -> _Module:
 def _match_children(one: _Module, other: _Module, new_names: dict[str, str]) -> None:
     pairs = [(one.children[name], other.children[name]) for name in one.children
              if name in other.children]  # fmt: skip
-    left = [child for name, child in one.children.items() if name not in other.children]
-    right = [child for name, child in other.children.items() if name not in one.children]
+    our_rest = [child for name, child in one.children.items() if name not in other.children]
+    their_rest = [child for name, child in other.children.items() if name not in one.children]
     for sign in (_with_shapes, _without_shapes):
-        signs = [[sign(child) for child in side] for side in (left, right)]
+        signs = [[sign(child) for child in side] for side in (our_rest, their_rest)]
         blocks = SequenceMatcher(None, signs[0], signs[1], autojunk=False).get_matching_blocks()
-        same = [(left[a + i], right[b + i]) for a, b, size in blocks for i in range(size)]
+        same = [(our_rest[a + i], their_rest[b + i]) for a, b, size in blocks for i in range(size)]
         pairs += same
-        left = [child for child in left if not any(child is mine for mine, _ in same)]
-        right = [child for child in right if not any(child is theirs for _, theirs in same)]
-    for child in left:
-        near = max(right, key=lambda candidate: _alike(child, candidate), default=None)
+        our_rest = [child for child in our_rest if not any(child is mine for mine, _ in same)]
+        their_rest = [
+            child for child in their_rest if not any(child is theirs for _, theirs in same)
+        ]
+    for child in our_rest:
+        near = max(their_rest, key=lambda candidate: _alike(child, candidate), default=None)
         if near is not None and _alike(child, near) >= _ALIKE:
-            right.remove(near)
+            their_rest.remove(near)
             pairs.append((child, near))
     for mine, theirs in pairs:
         new_names[mine.path] = theirs.path
@@ -138,27 +140,31 @@ class _State:
 
     def __init__(self, before: Amounts, after: Amounts) -> None:
         self._before, self._after = before, after
-        self._left = dict(before)
-        self._right = dict(after)
-        self._found: list[Match] = []
+        self._unmatched_before = dict(before)
+        self._unmatched_after = dict(after)
+        self._matches: list[Match] = []
 
     def pair(
         self, of_before: Callable[[Work], Hashable], of_after: Callable[[Work], Hashable], how: str
     ) -> None:
         """Match work with the same key."""
-        right = {of_after(work): work for work in self._right}
-        for work in list(self._left):
+        right = {of_after(work): work for work in self._unmatched_after}
+        for work in list(self._unmatched_before):
             other = right.get(of_before(work))
-            if other is not None and other in self._right:
+            if other is not None and other in self._unmatched_after:
                 self._take((work,), (other,), SAME if other == work else how)
 
     def pair_in_order(self, key: Callable[[Work], Hashable]) -> None:
         """Match work with the same key; equal keys are matched in the order in which they run."""
         right: dict[Hashable, list[Work]] = {}
-        for work in sorted(self._right, key=lambda work: self._right[work].first_ns):
+        for work in sorted(
+            self._unmatched_after, key=lambda work: self._unmatched_after[work].first_ns
+        ):
             if work.kind not in _UNTIED:
                 right.setdefault(key(work), []).append(work)
-        for work in sorted(self._left, key=lambda work: self._left[work].first_ns):
+        for work in sorted(
+            self._unmatched_before, key=lambda work: self._unmatched_before[work].first_ns
+        ):
             same = right.get(key(work))
             if same and work.kind not in _UNTIED:
                 other = same.pop(0)
@@ -173,16 +179,18 @@ class _State:
                 key = work.kind, work.name, work.shapes
                 groups.setdefault(key, ([], []))[number].append(work)
         for ours, theirs in groups.values():
-            loose = [w for w in ours if w in self._left] or [w for w in theirs if w in self._right]
+            loose = [w for w in ours if w in self._unmatched_before] or [
+                w for w in theirs if w in self._unmatched_after
+            ]
             if not loose or not ours or not theirs or loose[0].kind in _UNTIED:
                 continue
             counts = [sum(self._before[w].count for w in ours)]
             counts.append(sum(self._after[w].count for w in theirs))
             if counts[0] and abs(counts[0] - counts[1]) < 0.01 * counts[0]:
                 taken = {*ours}
-                self._found = [match for match in self._found if taken.isdisjoint(match.before)]
+                self._matches = [match for match in self._matches if taken.isdisjoint(match.before)]
                 taken = {*theirs}
-                self._found = [match for match in self._found if taken.isdisjoint(match.after)]
+                self._matches = [match for match in self._matches if taken.isdisjoint(match.after)]
                 self._take(tuple(ours), tuple(theirs), MOVED)
 
     def pair_lines(self, renamed: Mapping[str, str]) -> None:
@@ -196,25 +204,27 @@ class _State:
             (_LINE, _last_name),
             (FRAME, _file_and_function),
         ):
-            ours = _by_function(self._left, form, part, renamed)
-            theirs = _by_function(self._right, form, part, {})
+            ours = _by_function(self._unmatched_before, form, part, renamed)
+            theirs = _by_function(self._unmatched_after, form, part, {})
             for function, lines in ours.items():
                 others = theirs.get(function, [])
-                for work, other in _shifted(lines, others, self._left, self._right):
+                for work, other in _shifted(
+                    lines, others, self._unmatched_before, self._unmatched_after
+                ):
                     self._take((work,), (other,), MOVED)
 
     def finished(self) -> list[Match]:
         """Return all matches; what one side has alone is gone or new."""
-        gone = [Match((work,), (), GONE) for work in self._left]
-        new = [Match((), (work,), NEW) for work in self._right]
-        return [*self._found, *gone, *new]
+        gone = [Match((work,), (), GONE) for work in self._unmatched_before]
+        new = [Match((), (work,), NEW) for work in self._unmatched_after]
+        return [*self._matches, *gone, *new]
 
     def _take(self, before: tuple[Work, ...], after: tuple[Work, ...], how: str) -> None:
         for work in before:
-            self._left.pop(work, None)
+            self._unmatched_before.pop(work, None)
         for work in after:
-            self._right.pop(work, None)
-        self._found.append(Match(before, after, how))
+            self._unmatched_after.pop(work, None)
+        self._matches.append(Match(before, after, how))
 
 
 _UNTIED = ("python",)  # lines are matched by their functions only
@@ -250,7 +260,10 @@ def _by_function(
 
 
 def _shifted(
-    ours: list[tuple[int, Work]], theirs: list[tuple[int, Work]], left: Amounts, right: Amounts
+    ours: list[tuple[int, Work]],
+    theirs: list[tuple[int, Work]],
+    our_amounts: Amounts,
+    their_amounts: Amounts,
 ) -> list[tuple[Work, Work]]:
     """Pair lines by the shift in line numbers that matches most of their time."""
     if not ours or not theirs:
@@ -262,7 +275,7 @@ def _shifted(
 
     def met(shift: int) -> float:
         return sum(
-            min(left[work].ns, right[at[line + shift]].ns)
+            min(our_amounts[work].ns, their_amounts[at[line + shift]].ns)
             for line, work in ours
             if line + shift in at
         )

@@ -148,11 +148,11 @@ def _is_shape(sizes: Any) -> TypeGuard[list[int]]:
 
 
 def _product(word: str, inputs: CallInputs) -> int:
-    left, right = (inputs.tensors.get(at) for at in _PRODUCTS[word])
-    if left is None or right is None or not left.sizes or not right.sizes:
+    first, second = (inputs.tensors.get(at) for at in _PRODUCTS[word])
+    if first is None or second is None or not first.sizes or not second.sizes:
         return 0
-    columns = right.sizes[-1] if len(right.sizes) > 1 else 1
-    return math.prod(left.sizes[:-1]) * columns * _RESULT_BYTES.get(word, left.item_bytes)
+    columns = second.sizes[-1] if len(second.sizes) > 1 else 1
+    return math.prod(first.sizes[:-1]) * columns * _RESULT_BYTES.get(word, first.item_bytes)
 
 
 def _looked_up(word: str, inputs: CallInputs) -> int:

@@ -104,7 +104,7 @@ class CallCells:
 
     def __init__(self, events: Averages, tree: CallTree, within: Intervals | None) -> None:
         """Sum the events that lie at least partly in ``within``; None for all."""
-        self._each = events
+        self._events = events
         uncovered(
             events, tree
         )  # computed first, while memory is still free; later calls use the cached result
@@ -139,7 +139,7 @@ class CallCells:
         if tracks is not None:
             cells = cells[np.isin(self._track, tracks)]
         groups, group = distinct(self._group[cells])
-        first = np.full(len(groups), len(self._each), np.int64)
+        first = np.full(len(groups), len(self._events), np.int64)
         np.minimum.at(first, group, self._first[cells])
         order = np.argsort(first, kind="stable")
         sums: dict[str, Any] = {
@@ -147,7 +147,9 @@ class CallCells:
             for name, column in self._sums.items()
         }
         called_ns = sums.pop(_CALLED)
-        rows = replace(self._each.take(first[order]), first=first[order].astype(np.uint32), **sums)
+        rows = replace(
+            self._events.take(first[order]), first=first[order].astype(np.uint32), **sums
+        )
         return rows, called_ns
 
 

@@ -26,7 +26,7 @@ command, unless the command's group was sent it as well. A *sentinel* tells: a p
 that does nothing but report the signals that it gets.
 """
 
-import _signal  # type: ignore[import-not-found]  # ``signal`` without its enums
+import _signal  # ``signal`` without its enums
 import errno
 import os
 import sys

@@ -194,19 +194,19 @@ class CudaActivity(Source):
         return _captured(columns, self.devices, self._records, _native.graph_nodes, since_ns)
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
+    def recover(cls, remains: LeftBehind) -> Captured | None:
         from stepscope.frameworks.cuda.devices import well_formed_devices
 
-        columns = left.native.device()
+        columns = remains.native.device()
         if not len(columns["kind"]):
             return None
-        devices = well_formed_devices(left.meta.get(SOURCES, {}).get("devices", ()))
+        devices = well_formed_devices(remains.meta.get(SOURCES, {}).get("devices", ()))
         try:
-            records = wanted_records(left.meta.get(cls.name, {}).get("records"))
+            records = wanted_records(remains.meta.get(cls.name, {}).get("records"))
         except ValueError:
             records = ()
-        since_ns = left.facts["start_ns"]
-        return _captured(columns, devices, records, left.native.graph_nodes, since_ns)
+        since_ns = remains.facts["start_ns"]
+        return _captured(columns, devices, records, remains.native.graph_nodes, since_ns)
 
     def _find_devices(self) -> None:
         if not self.devices:

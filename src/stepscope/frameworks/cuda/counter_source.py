@@ -78,13 +78,13 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
                 self._obstacle = ""  # it may be gone at the next start
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
+    def recover(cls, remains: LeftBehind) -> Captured | None:
         devices = [
             device
-            for device in left.native.counter_devices()
+            for device in remains.native.counter_devices()
             if len(device["metrics"]) == len(METRICS) and _are_moments(device["bounds"])
         ]
-        return cls.captured(left.native.counters(), devices)
+        return cls.captured(remains.native.counters(), devices)
 
     @staticmethod
     def captured(

@@ -64,12 +64,12 @@ class Power(DeviceReader[_native.PowerSampler]):
         return with_cuda_numbers(native.devices())
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
-        noted = left.meta.get(cls.name, {}).get("devices")
+    def recover(cls, remains: LeftBehind) -> Captured | None:
+        noted = remains.meta.get(cls.name, {}).get("devices")
         devices = (
             [device for device in noted if _is_device(device)] if isinstance(noted, list) else []
         )
-        return cls.captured(left.native.power(), devices)
+        return cls.captured(remains.native.power(), devices)
 
     @staticmethod
     def captured(

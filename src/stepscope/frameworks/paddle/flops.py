@@ -45,14 +45,14 @@ def _is_set(inputs: Inputs, index: int) -> bool:
 def _matmul(parameters: str, first_flag: int, inputs: Inputs) -> int:
     """Count a product; a vector is a matrix of one row or column, and batches are broadcast."""
     inputs = _bound(parameters, inputs)
-    left, right = inputs.shape(0), inputs.shape(1)
-    if not left or not right:
-        raise ValueError(f"no matrices: {left}, {right}")
-    left = (1, *left) if len(left) == 1 else _turned(left, _is_set(inputs, first_flag))
-    right = (*right, 1) if len(right) == 1 else _turned(right, _is_set(inputs, first_flag + 1))
-    (*batch, m, k), (*batch2, k2, n) = left, right
+    first, second = inputs.shape(0), inputs.shape(1)
+    if not first or not second:
+        raise ValueError(f"no matrices: {first}, {second}")
+    first = (1, *first) if len(first) == 1 else _turned(first, _is_set(inputs, first_flag))
+    second = (*second, 1) if len(second) == 1 else _turned(second, _is_set(inputs, first_flag + 1))
+    (*batch, m, k), (*batch2, k2, n) = first, second
     if k != k2:
-        raise ValueError(f"{left} times {right}")
+        raise ValueError(f"{first} times {second}")
     return 2 * prod(broadcast((tuple(batch), tuple(batch2)))) * m * n * k
 
 

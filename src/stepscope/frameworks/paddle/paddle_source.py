@@ -94,8 +94,8 @@ class PaddleSource(Source):
         return collected.captured(thread_names(), os.getpid())
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
-        return Collected.of(entries(left, cls.name)).captured(left.thread_names, left.pid)
+    def recover(cls, remains: LeftBehind) -> Captured | None:
+        return Collected.of(entries(remains, cls.name)).captured(remains.thread_names, remains.pid)
 
     def _hand_over_collected(self) -> Collected | None:
         """Hand over what Paddle collected."""

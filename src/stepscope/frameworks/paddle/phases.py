@@ -99,14 +99,14 @@ _in_sot: Callable[[], bool] = never
 
 
 def _follow_sot(patches: Patches) -> None:
-    def found(psdb: Any) -> None:
+    def note_in_sot(psdb: Any) -> None:
         global _in_sot  # noqa: PLW0603 - to_static reads globals, and there is one Paddle
         _in_sot = getattr(psdb, "in_sot", never)
 
     if (psdb := sys.modules.get(_SOT)) is not None:
-        found(psdb)
+        note_in_sot(psdb)
         return
-    hook = PostImport(_SOT, found)
+    hook = PostImport(_SOT, note_in_sot)
     hook.install()
     patches.on_undo(hook.remove)
 

@@ -59,8 +59,8 @@ class GcPauses(Source):
         return _captured(self._pauses, self._range_name)
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
-        return _captured(left.native.pauses(), COLLECTION)
+    def recover(cls, remains: LeftBehind) -> Captured | None:
+        return _captured(remains.native.pauses(), COLLECTION)
 
 
 def _captured(pauses: Collection[tuple[int, int, int, int]], name: str) -> Captured | None:

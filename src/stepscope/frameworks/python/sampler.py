@@ -129,29 +129,29 @@ class Sampler(Source):
         return (_captured(sampled, names),) if len(sampled["samples"]["time_ns"]) else ()
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
+    def recover(cls, remains: LeftBehind) -> Captured | None:
         import numpy as np
 
         from stepscope.trace.model import ThreadState, WaitReason
 
         # Never open a file that another user's stream names.
-        sampled = left.native.sampled(native_text if left.folders.is_ours else _no_text)
+        sampled = remains.native.sampled(native_text if remains.folders.is_ours else _no_text)
         samples = sampled["samples"]
         is_valid = np.isin(samples["state"], tuple(ThreadState))
         is_valid &= np.isin(samples["wait"], tuple(WaitReason))  # a damaged stream has others
         if not is_valid.any():
             return None
         samples = {name: column[is_valid] for name, column in samples.items()}
-        return _captured({**sampled, "samples": samples}, left.thread_names)
+        return _captured({**sampled, "samples": samples}, remains.thread_names)
 
     @classmethod
-    def described_by(cls, left: LeftBehind) -> str:
-        counts = _noted_counts(left)
-        return _described(counts) if counts else super().described_by(left)
+    def described_by(cls, remains: LeftBehind) -> str:
+        counts = _noted_counts(remains)
+        return _described(counts) if counts else super().described_by(remains)
 
     @classmethod
-    def lost_by(cls, left: LeftBehind) -> int:
-        return _noted_counts(left).get("lost", 0)
+    def lost_by(cls, remains: LeftBehind) -> int:
+        return _noted_counts(remains).get("lost", 0)
 
     def describe_running(self) -> str:
         if self._obstacle:
@@ -162,9 +162,9 @@ class Sampler(Source):
         return f"none: {self._obstacle}" if self._obstacle else _described(self.counts)
 
 
-def _noted_counts(left: LeftBehind) -> dict[str, int]:
+def _noted_counts(remains: LeftBehind) -> dict[str, int]:
     """Return the counts that a process's native sampler noted; empty if any is malformed."""
-    counts = {name: left.meta.get(Sampler.name, {}).get(name) for name in _COUNTS}
+    counts = {name: remains.meta.get(Sampler.name, {}).get(name) for name in _COUNTS}
     fits = all(type(count) is int and 0 <= count < 1 << 63 for count in counts.values())
     return cast("dict[str, int]", counts) if fits else {}
 

@@ -136,7 +136,7 @@ class TorchCollectives(CollectiveNotes):
             self._buckets.look()
 
     def job(self) -> Mapping[str, Any]:
-        return self._membership.told()
+        return self._membership.described()
 
     @classmethod
     def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:

@@ -95,13 +95,13 @@ class Kineto(Source):
         return captured(results, thread_names())
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
-        noted = entries(left, cls.name)
+    def recover(cls, remains: LeftBehind) -> Captured | None:
+        noted = entries(remains, cls.name)
         if not noted:
             return None
         from stepscope.frameworks.torch.collected import captured
 
-        return captured(restored_results(noted), left.thread_names)
+        return captured(restored_results(noted), remains.thread_names)
 
     def _hand_over_results(self) -> Results | None:
         results, self._results = self._results, None

@@ -72,8 +72,8 @@ class TorchCompile(Source):
         return self._log.captured(thread_names())
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
-        return CompileLog.restored(left, cls.name).captured(left.thread_names)
+    def recover(cls, remains: LeftBehind) -> Captured | None:
+        return CompileLog.restored(remains, cls.name).captured(remains.thread_names)
 
     def describe(self) -> str:
         return self._log.describe()

@@ -72,12 +72,12 @@ class CompileLog:
         self._is_taken = False
 
     @classmethod
-    def restored(cls, left: LeftBehind, source: str) -> CompileLog:
+    def restored(cls, remains: LeftBehind, source: str) -> CompileLog:
         """Restore what a process noted, without malformed entries."""
         log = cls(Journal(source, is_on=False))
         spans: dict[int, Span] = {}
-        log._end_ns = left.facts["last_ns"]
-        for entry in entries(left, source):
+        log._end_ns = remains.facts["last_ns"]
+        for entry in entries(remains, source):
             span, broken, frames = entry.get("span"), entry.get("break"), entry.get("frames")
             if isinstance(span, list) and fits(span, *_SPAN):
                 spans[span[0]] = Span(*span)

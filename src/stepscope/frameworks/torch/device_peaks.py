@@ -100,14 +100,14 @@ def _copy_rate(torch: Any) -> float:
 
 
 def _product(torch: Any, dtype: Any, side: int, *, tf32: bool = False) -> Any:
-    left, right = (torch.randn(side, side, device="cuda").to(dtype) for _ in range(2))
-    out = torch.empty_like(left)
+    rows, columns = (torch.randn(side, side, device="cuda").to(dtype) for _ in range(2))
+    out = torch.empty_like(rows)
 
     def run() -> None:
         before = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = tf32
         try:
-            torch.mm(left, right, out=out)
+            torch.mm(rows, columns, out=out)
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
 
@@ -120,13 +120,15 @@ def _scaled_product(torch: Any) -> Any:
         torch.cuda.get_device_properties(torch.cuda.current_device()).gcnArchName
     )
     dtype = torch.float8_e4m3fnuz if is_amd else torch.float8_e4m3fn
-    left = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype)
-    right = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype).t()  # the function requires columns
+    rows = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype)
+    columns = (
+        torch.randn(_SIDE, _SIDE, device="cuda").to(dtype).t()
+    )  # the function requires columns
     one = torch.ones((), device="cuda")
 
     def run() -> None:
         torch._scaled_mm(
-            left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
+            rows, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
         )
 
     return run, 2 * _SIDE**3

@@ -198,9 +198,9 @@ class TorchGeneratedCode(Source):
         return _refined(captured, _origins)
 
     @classmethod
-    def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
+    def refine_recovered(cls, captured: Captured, remains: LeftBehind) -> Captured:
         origins = Origins()
-        for entry in entries(left, cls.name):
+        for entry in entries(remains, cls.name):
             origins.add_if_fit(entry)
         return _refined(captured, origins)
 

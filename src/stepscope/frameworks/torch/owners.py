@@ -182,7 +182,7 @@ def _see_models(patches: Patches) -> None:
 
     from stepscope.frameworks.torch.modules import TORCH_MODULES
 
-    def told(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+    def on_model_call(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
         awaiting = [hooks for hooks in _RUNNING if hooks.awaits_model()]
         # Looking at a tensor during compilation or tracing could become part of the result.
         if awaiting and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
@@ -192,7 +192,7 @@ def _see_models(patches: Patches) -> None:
     patches.on_undo(TORCH_MODULES.watched.release)
     TORCH_MODULES.watched.acquire()
     patches.on_undo(lambda: tell_calls(torch.nn.Module, None))
-    tell_calls(torch.nn.Module, told)
+    tell_calls(torch.nn.Module, on_model_call)
 
 
 _MODELS = Patches(_see_models)

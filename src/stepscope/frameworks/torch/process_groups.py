@@ -59,7 +59,7 @@ class Membership:
     def rank(self) -> int | None:
         return self.info.get("rank")
 
-    def told(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """Return ``distributedInfo`` with all groups that existed."""
         if not self.info:
             return {}

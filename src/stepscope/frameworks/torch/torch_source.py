@@ -129,11 +129,11 @@ class TorchSource(Source):
         return None if self._source is None else self._source.so_far()
 
     @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
+    def recover(cls, remains: LeftBehind) -> Captured | None:
         """Return what torch's own collector left; the bridge records into the stream."""
         from stepscope.frameworks.torch.collector import Kineto
 
-        return Kineto.recover(left)
+        return Kineto.recover(remains)
 
     @property
     def tensor_notes(self) -> TensorNotes | None:

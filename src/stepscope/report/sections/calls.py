@@ -33,7 +33,7 @@ class Calls:
         return with_memory(call_tree(self.trace))
 
     @cached_property
-    def each(self) -> Averages:
+    def single(self) -> Averages:
         return single_events(self.tree, with_flops=True)
 
     @cached_property

@@ -53,7 +53,7 @@ def add_operators(trace: Trace, payload: Payload) -> None:
     of_scope: list[_Scoped] = []
     groupings: dict[str, Labels[str] | None] = {"name": None, **calls.groupings}
     for grouping, by in groupings.items():
-        events = calls.each if by is None else _split_by(calls.each, by)
+        events = calls.single if by is None else _split_by(calls.single, by)
         cells = {when: CallCells(events, calls.tree, within) for when, within in times.items()}
         of_scope = of_scope or [_Scoped(calls, scope, cells[scope.when]) for scope in scopes]
         tables = [scoped.columns(cells[scoped.scope.when], grouping, by) for scoped in of_scope]
@@ -67,11 +67,11 @@ class _Scoped:
     def __init__(self, calls: Calls, scope: Scope, by_name: CallCells) -> None:
         self.scope = scope
         self._kind = calls.tree.of(calls.tree.trace.slices.kind)
-        self._name = calls.each.key
+        self._name = calls.single.key
         rows, _ = by_name.grouped(scope.tracks)
         waits = waiting_texts(rows.key.texts)[rows.key.codes]
         self._running_ns = int(rows.self_cpu_ns[~waits].sum())
-        self._on_devices = bool(calls.each.is_device.any())
+        self._on_devices = bool(calls.single.is_device.any())
         launched_ns = int(rows.self_device_ns[~rows.is_device].sum())
         # Work without a known launch counts only for all threads together.
         self._device_ns = max(launched_ns, rows.total_self_device_ns)

@@ -15,13 +15,13 @@ FIXED = os.environ.get("FIXED") == "1"
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(2048, 2048), nn.GELU(), nn.Linear(2048, 32000)).cuda().bfloat16()
 x = torch.randn(4096, 2048, device="cuda", dtype=torch.bfloat16)
-kept = 0
+remaining = 0
 with torch.inference_mode():
     for _ in range(STEPS):
         logits = model(x)
         if FIXED:
-            kept += logits.argmax(-1).numel()
+            remaining += logits.argmax(-1).numel()
         else:
-            kept += logits.cpu().numel()  # guilty
+            remaining += logits.cpu().numel()  # guilty
 torch.cuda.synchronize()
-print(kept)
+print(remaining)

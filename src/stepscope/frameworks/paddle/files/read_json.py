@@ -287,7 +287,7 @@ def _marks(columns: Columns, chosen: Bool, texts: _Texts, strings: Strings) -> M
     rows = np.flatnonzero(chosen)
     new_row = np.cumsum(chosen) - 1
 
-    def kept(args: tuple[Mapping[str, tuple[UInt32, Int64]], UInt32]) -> Args:
+    def chosen_args(args: tuple[Mapping[str, tuple[UInt32, Int64]], UInt32]) -> Args:
         integers = {}
         for key, (at, values) in args[0].items():
             inside = chosen[at]
@@ -301,8 +301,8 @@ def _marks(columns: Columns, chosen: Bool, texts: _Texts, strings: Strings) -> M
         name=texts.moved(columns["name"][rows], strings),
         time_ns=columns["time_ns"][rows],
         track=columns["track"][rows],
-        args=kept(columns["args"]),
-        fields=kept(columns["fields"]),
+        args=chosen_args(columns["args"]),
+        fields=chosen_args(columns["fields"]),
     )
 
 

@@ -37,8 +37,8 @@ def _bmm(first: int, inputs: Inputs) -> int:
 
 def _grouped(inputs: Inputs) -> int:
     """Count products in groups (of experts); every row or column is in one group."""
-    left, right = inputs.shape(0), inputs.shape(1)
-    (*groups, m, k), (*others, k2, n) = left, right
+    first, second = inputs.shape(0), inputs.shape(1)
+    (*groups, m, k), (*others, k2, n) = first, second
     both = _same(groups[0], others[0]) if groups and others else 1
     return 2 * both * m * n * _same(k, k2)
 

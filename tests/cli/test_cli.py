@@ -386,10 +386,10 @@ def test_progress_is_silent_where_nobody_watches(monkeypatch: pytest.MonkeyPatch
 def test_documents_name_their_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.stepscope"
     recording(rank=3).save(path)
-    for verb, form in (("summary", "answer"), ("info", "info")):
+    for verb, form in (("summary", "answer/2"), ("info", "info/1")):
         assert main([verb, str(path), "--json"]) == 0
         parsed = json.loads(capsys.readouterr().out)
-        assert parsed["schema"] == f"stepscope.{form}/1"
+        assert parsed["schema"] == f"stepscope.{form}"
     assert (parsed["rank"], parsed["rows"]["slices"], parsed["kinds"]) == (3, 2, {"operator": 2})
     page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
     for form, version in VERSIONS.items():

@@ -48,12 +48,30 @@ NEUTRAL: dict[str, set[str]] = {
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
 FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}
-# A framework, and the others whose modules it may import: they build on each other, too.
-FRAMEWORK_MAY_IMPORT: dict[str, set[str]] = {
-    "cuda": set(),
-    "python": set(),
-    "torch": {"cuda", "python"},
-    "paddle": {"cuda", "python", "torch"},
+# A part's rooms (the packages in it) and the rooms of the part that each may import, lowest first.
+# "beside" stands for the modules that lie beside the rooms.
+ROOMS: dict[str, dict[str, str]] = {
+    "analysis": {
+        "base": "",
+        "calls": "base",
+        "work": "base calls",
+        "code": "base calls",
+        "flops": "base",
+        "memory": "base calls code",
+        "steps": "base calls work code",
+        "host": "base calls work code flops memory steps",
+        "device": "base calls work code flops steps",
+        "findings": "base calls work code memory steps device",
+        "compare": "base calls work code memory steps host findings",
+        "beside": "base calls work code flops memory steps host device findings",
+    },
+    "frameworks": {
+        "cuda": "",
+        "python": "",
+        "torch": "cuda python",
+        "paddle": "cuda python torch",
+        "beside": "cuda python torch paddle",
+    },
 }
 MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
 # They stand above all parts: the public names, the dialects' faces, the command line, and what
@@ -135,6 +153,13 @@ def part_of(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
+def room_of(module: str) -> str:
+    """Return the room of its part that a module belongs to, or "beside"."""
+    below = module.split(".")[2:]
+    is_in_room = len(below) > 1 or (below and MODULES[module].name == "__init__.py")
+    return below[0] if is_in_room else "beside"
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_one_way(module: str) -> None:
     part = part_of(module)
@@ -152,20 +177,26 @@ def test_nothing_neutral_knows_a_framework() -> None:
             assert "frameworks" not in parts_of(imported_by(module)), module
 
 
-def test_frameworks_build_on_each_other_one_way() -> None:
-    for module in MODULES:
-        if part_of(module) == "frameworks" and module.count(".") > 1:
-            own = module.split(".")[2]
-            others = {
-                name.split(".")[2]
-                for name in imported_by(module)
-                if name.count(".") > 1 and part_of(name) == "frameworks"
-            }
-            assert others <= {own, *FRAMEWORK_MAY_IMPORT[own]}, module
+@pytest.mark.parametrize("part", ROOMS)
+def test_rooms_of_a_part_import_one_way(part: str) -> None:
+    below: set[str] = set()
+    for room, imported in ROOMS[part].items():
+        assert below.issuperset(imported.split()), f"{part}.{room} stands before what it imports"
+        below.add(room)
+    for module in (module for module in MODULES if part_of(module) == part):
+        room = room_of(module)
+        assert room in ROOMS[part], f"{part}.{room} is a new room: give it a place in this table"
+        rooms = {
+            room_of(name) for name in imported_by(module) & set(MODULES) if part_of(name) == part
+        }
+        wrong = rooms - set(ROOMS[part][room].split()) - {room}
+        assert not wrong, (
+            f"{module} belongs to {part}.{room}, which must not import {sorted(wrong)}"
+        )
 
 
 def test_nothing_neutral_names_a_file_of_a_framework() -> None:
-    # Each framework registers its own: analysis/host/landmarks.py.
+    # Each framework registers its own: analysis/base/landmarks.py.
     for module, path in MODULES.items():
         if part_of(module) not in NEUTRAL:
             continue

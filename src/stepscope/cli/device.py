@@ -15,7 +15,6 @@ from stepscope.analysis.device.communication import (
     communication_overlap,
 )
 from stepscope.analysis.device.copies import CopyTable, copy_table
-from stepscope.analysis.device.idle import IdleReason, device_idle, idle_gaps
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.math import (
     device_model,
@@ -32,7 +31,8 @@ from stepscope.analysis.device.roofline import (
     roofline,
 )
 from stepscope.analysis.device.steps import device_steps
-from stepscope.analysis.device.work import DeviceWork, device_work
+from stepscope.analysis.work.idle import IdleReason, device_idle, idle_gaps
+from stepscope.analysis.work.work import DeviceWork, device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
 from stepscope.text import device as text
@@ -40,7 +40,7 @@ from stepscope.text.power import power_text
 from stepscope.units import count_text, duration_text, scaled_text
 
 if TYPE_CHECKING:
-    from stepscope.analysis.table import Columns
+    from stepscope.analysis.base.table import Columns
     from stepscope.trace.model import Int64, Trace
 
     Fact = tuple[str, str]

@@ -70,9 +70,9 @@ def table_text(
 
 def _check_answerable(trace: Trace, grouping: Grouping) -> None:
     """Raise UnsupportedError for a table that would not differ from the plain one."""
+    from stepscope.analysis.base.tree import distinct_ids
+    from stepscope.analysis.code.stacks import stack_of_slices
     from stepscope.analysis.flops.count import flops_of
-    from stepscope.analysis.host.stacks import stack_of_slices
-    from stepscope.analysis.tree import distinct_ids
 
     if not len(trace):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from stepscope.analysis.change_points import LEAST_EFFECT
+from stepscope.analysis.compare.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.model import Diff
 from stepscope.formats.registry import read_trace

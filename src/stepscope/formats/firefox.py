@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.host.own_lines import place_of
+from stepscope.analysis.code.own_lines import place_of
 from stepscope.formats.files import output_file
 from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import SampledStacks, rows_by_track

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from stepscope import _native
-from stepscope.analysis.device.launches import launched_work
-from stepscope.analysis.host.own_lines import place_of
+from stepscope.analysis.calls.launches import launched_work
+from stepscope.analysis.code.own_lines import place_of
 from stepscope.formats.files import gzipped, output_file
 from stepscope.formats.registry import Progress
 from stepscope.formats.sampled import thread_titles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.sums import distinct_pairs
+from stepscope.analysis.base.sums import distinct_pairs
 from stepscope.trace.kinds import ThreadState, WaitReason
 from stepscope.trace.model import Trace
 from stepscope.trace.table import UInt32

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.findings import find_problems
 from stepscope.analysis.findings.model import Finding, Severity
-from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import TraceReadWarning
 from stepscope.formats.registry import read_trace
 from stepscope.job.arrivals import blame_table, lateness, of_several

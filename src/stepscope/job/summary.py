@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import read_trace
 from stepscope.job.collectives import Collectives, Kind, collectives

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscope.analysis.host.source_files import program_folders
+from stepscope.analysis.base.shared import shared_analyses
+from stepscope.analysis.code.source_files import program_folders
 from stepscope.analysis.memory.by_event import MEMORY_NAME
 from stepscope.analysis.memory.timeline import MemoryTimeline
 from stepscope.analysis.memory.usage import with_memory
-from stepscope.analysis.shared import shared_analyses
 from stepscope.formats.files import gzipped, output_file
 from stepscope.formats.registry import Progress
 from stepscope.report.detail import MOST_SLICES, detail_of

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.compare.flame import diff_flame
 from stepscope.analysis.compare.model import Diff, DiffTable, signed
 from stepscope.analysis.compare.side import Side
-from stepscope.analysis.shared import shared_analyses
 from stepscope.report.build import write_page
 from stepscope.report.notebook import nothing_html, table_html
 from stepscope.report.pages import Page

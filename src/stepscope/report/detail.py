@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.sums import distinct
+from stepscope.analysis.base.sums import distinct
 from stepscope.trace.model import NO_PARENT, Bool, Int64, SliceKind, Slices, Trace
 from stepscope.trace.table import Remap
 

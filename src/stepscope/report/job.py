@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.labels import shown_name
+from stepscope.analysis.base.labels import shown_name
 from stepscope.job.answer import JobAnswer
 from stepscope.job.arrivals import blame_table, of_several
 from stepscope.job.late import step_delays

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.tree import distinct_ids, ids_where
 from stepscope.analysis.device.busy import device_busy
-from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import kernel_table
-from stepscope.analysis.device.work import DeviceWork, device_work
 from stepscope.analysis.host.step_operators import step_operators
 from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices as memory_devices
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
-from stepscope.analysis.tree import distinct_ids, ids_where
+from stepscope.analysis.work.kernel_names import kernel_name
+from stepscope.analysis.work.work import DeviceWork, device_work
 from stepscope.trace.keys import INPUT_DIMS
 from stepscope.trace.model import SliceKind, Trace
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.labels import Labels
+from stepscope.analysis.base.labels import Labels
 from stepscope.report.detail import Detail
 from stepscope.trace.build import empty_trace
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.trace.model import Trace
 

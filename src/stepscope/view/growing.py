@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.errors import StepscopeError
 from stepscope.live.client import ask
 from stepscope.record.stream.places import is_unsealed, read_folders

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recording import chain_of, row_of
-from stepscope.analysis.host.event_types import event_types
+from stepscope.analysis.calls.event_types import event_types
 from stepscope.frameworks.torch.phases import TorchPhases
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder

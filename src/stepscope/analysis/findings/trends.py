@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import around
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import around
 from stepscope.trace.model import Int64, SliceKind, Trace
 
 NO_NUMBER = -1

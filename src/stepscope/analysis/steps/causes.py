@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_lines import Place, generator_of
-from stepscope.analysis.host.sampled_stacks import (
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.code.own_lines import Place, generator_of
+from stepscope.analysis.code.sampled_stacks import (
     SampledStack,
     any_in,
     any_of,

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.analysis.host.backward import backward_functions
-from stepscope.analysis.host.event_types import event_types
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import nearest
+from stepscope.analysis.base.tree import distinct_ids, is_named
+from stepscope.analysis.calls.backward import backward_functions
+from stepscope.analysis.calls.event_types import event_types
 from stepscope.analysis.steps.phases import compile_marks
-from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import distinct_ids, is_named
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import (
     DEVICE_KINDS,

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.intervals import Intervals, innermost, union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import Intervals, innermost, union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import summed
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.sums import summed
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.model import (
     NO_PARENT,
     NO_SLICE,

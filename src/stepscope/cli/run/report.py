@@ -147,7 +147,7 @@ class Report:
             return None
 
     def _show(self, trace: Trace, ending: str, saved: Path | None, size: str) -> None:
-        from stepscope.analysis.shared import shared_analyses
+        from stepscope.analysis.base.shared import shared_analyses
 
         with shared_analyses():
             self._show_answer(trace, ending)
@@ -238,7 +238,7 @@ class Report:
         """Write the report beside the trace; a failure is only reported: the trace is saved."""
         if saved is None or not self._wants_report(trace):
             return
-        from stepscope.analysis.host.source_files import program_folders
+        from stepscope.analysis.code.source_files import program_folders
         from stepscope.cli.verbs.report import report_beside
 
         contents: list[str] = []

@@ -106,7 +106,7 @@ class Summary:
 
                 summarize_job(args, _ROWS)
                 return 0
-        from stepscope.analysis.shared import shared_analyses
+        from stepscope.analysis.base.shared import shared_analyses
         from stepscope.cli.files import read
 
         trace = read(args.trace)

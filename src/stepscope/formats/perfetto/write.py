@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.calls.launches import launched_work
 from stepscope.formats.asynchronous import async_rows
 from stepscope.formats.chrome.flows import forward_backward_links
 from stepscope.formats.chrome.write import text_chunks_of

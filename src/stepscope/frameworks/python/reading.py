@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.landmarks import LANDMARKS
+from stepscope.analysis.base.landmarks import LANDMARKS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.stream.places import is_unsealed

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from stepscope.analysis.code.source_files import SourceFiles
 from stepscope.analysis.host.sampled_lines import SampledLines, sampled_lines
-from stepscope.analysis.host.source_files import SourceFiles
 from stepscope.analysis.host.source_lines import SourceLines, source_lines
 from stepscope.report.payload import Payload
 from stepscope.report.steady import steady_time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.host.waiting import helper_tracks, waiting_tracks
+from stepscope.analysis.calls.waiting import helper_tracks, waiting_tracks
 from stepscope.report.payload import Payload
 from stepscope.trace.model import Trace, Track
 

@@ -14,7 +14,7 @@ import pytest
 
 from recording import parents
 from stepscope import _native
-from stepscope.analysis.host.event_types import event_types
+from stepscope.analysis.calls.event_types import event_types
 from stepscope.paddle import Profiler, RecordEvent
 from stepscope.trace.event_types import TracerEventType
 

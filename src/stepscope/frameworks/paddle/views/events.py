@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launched_work
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.base.tree import ids_where
+from stepscope.analysis.calls.launches import launched_work
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, Work
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.tables import ALL_THREADS, OTHERS, EventRow, EventTable, Span

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.base.tree import ids_where
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.tree import ids_where
 from stepscope.frameworks.paddle.views.forest import Forest
 from stepscope.text.layout import printable
 from stepscope.trace.event_types import TracerEventType

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.sums import around
+from stepscope.analysis.base.tree import ids_where
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.sums import around
-from stepscope.analysis.tree import ids_where
 from stepscope.enums import NamedAlike
 from stepscope.frameworks.paddle.views.events import (
     PHASES,

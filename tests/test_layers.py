@@ -65,6 +65,14 @@ ROOMS: dict[str, dict[str, str]] = {
         "compare": "base calls work code memory steps host findings",
         "beside": "base calls work code flops memory steps host device findings",
     },
+    "formats": {
+        "base": "",
+        "chrome": "base",
+        "nsight": "base",
+        "perfetto": "base chrome",
+        "rocm": "base",
+        "beside": "base chrome nsight perfetto rocm",
+    },
     "frameworks": {
         "cuda": "",
         "python": "",

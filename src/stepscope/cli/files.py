@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stepscope.cli.progress import Progress
 from stepscope.cli.ranks.folder import ranks_in
 from stepscope.errors import StepscopeError, TraceReadWarning
-from stepscope.formats.registry import export_trace, read_trace, suffix_of
+from stepscope.formats.base.registry import export_trace, read_trace, suffix_of
 from stepscope.notices import notify
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace.placing import TRACE_SUFFIX

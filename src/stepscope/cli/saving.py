@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.files import write
 from stepscope.errors import StepscopeError, reason_of
-from stepscope.formats.registry import suffix_of
+from stepscope.formats.base.registry import suffix_of
 from stepscope.notices import notify
 from stepscope.private_folders import is_safe_parent
 from stepscope.record.stream.places import is_unsealed

@@ -13,7 +13,7 @@ from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
 from stepscope.cli.printing import Fact, show_findings
 from stepscope.cli.streams import say
-from stepscope.formats.asynchronous import async_rows
+from stepscope.formats.base.asynchronous import async_rows
 from stepscope.record.limits import RECORD_BYTES
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.power import counter_lines, power_line

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from stepscope.analysis.compare.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.model import Diff
-from stepscope.formats.registry import read_trace
+from stepscope.formats.base.registry import read_trace
 from stepscope.trace.model import Trace
 
 OneTrace = Trace | str | os.PathLike[str]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
-from stepscope.formats.registry import suffix_of
+from stepscope.formats.base.registry import suffix_of
 from stepscope.live.captures import free_path, with_rank
 from stepscope.live.requests import (
     RequestError,

@@ -20,8 +20,8 @@ from stepscope.analysis.code.source_files import program_folders
 from stepscope.analysis.memory.by_event import MEMORY_NAME
 from stepscope.analysis.memory.timeline import MemoryTimeline
 from stepscope.analysis.memory.usage import with_memory
-from stepscope.formats.files import gzipped, output_file
-from stepscope.formats.registry import Progress
+from stepscope.formats.base.files import gzipped, output_file
+from stepscope.formats.base.registry import Progress
 from stepscope.report.detail import MOST_SLICES, detail_of
 from stepscope.report.pages import MEMORY, PAGES, STATIC, Page, Section
 from stepscope.report.payload import Payload

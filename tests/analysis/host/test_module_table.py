@@ -27,7 +27,7 @@ from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.modules import module_of_slices, module_table
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.formats import export_trace, read_trace
-from stepscope.formats.files import ExportError
+from stepscope.formats.base.files import ExportError
 from stepscope.record.options import RecordOptions
 from stepscope.record.session import Session
 from stepscope.record.source import make_sources

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
-from stepscope.formats.registry import suffix_of
+from stepscope.formats.base.registry import suffix_of
 from stepscope.record.inside.facts import start_ticks
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace import launcher

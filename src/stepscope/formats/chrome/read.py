@@ -14,11 +14,11 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.asynchronous import with_async_ranges
+from stepscope.formats.base.asynchronous import with_async_ranges
+from stepscope.formats.base.gzip import text_chunks
 from stepscope.formats.chrome import DIALECTS
 from stepscope.formats.chrome.kineto import without_span
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, read_sections
-from stepscope.formats.gzip import text_chunks
 from stepscope.trace.build import build
 from stepscope.trace.keys import FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import (

@@ -19,10 +19,10 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.asynchronous import with_async_ranges
+from stepscope.formats.base.asynchronous import with_async_ranges
+from stepscope.formats.base.gzip import file_bytes
+from stepscope.formats.base.registry import Progress
 from stepscope.formats.chrome.read import marks_of, slices_of, window_of
-from stepscope.formats.gzip import file_bytes
-from stepscope.formats.registry import Progress
 from stepscope.trace.build import build
 from stepscope.trace.model import Trace, TraceInfo, Track, UInt32
 from stepscope.trace.schema import Captured

@@ -7,8 +7,8 @@ from pathlib import Path
 from stepscope.analysis.base.landmarks import LANDMARKS
 from stepscope.analysis.base.remedies import ADVICE
 from stepscope.analysis.flops.formulas import FORMULAS
+from stepscope.formats.base.registry import FORMATS, Format
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
-from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 
 FORMULAS.register(loader("stepscope.frameworks.paddle.flops:FORMULAS"))

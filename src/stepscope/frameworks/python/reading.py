@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.base.landmarks import LANDMARKS
-from stepscope.formats.registry import FORMATS, Format
+from stepscope.formats.base.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace.placing import RECORDINGS

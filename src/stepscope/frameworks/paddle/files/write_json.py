@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
+from stepscope.formats.base.files import Sink, output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.texts import AddedTexts
 from stepscope.formats.chrome.write import json_text, text_chunks_of
-from stepscope.formats.files import Sink, output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.texts import AddedTexts
 from stepscope.frameworks.paddle.files.write_pb import VERSION, extra_info
 from stepscope.frameworks.paddle.memory_events import TracerMemEventType, place_of_device
 from stepscope.frameworks.paddle.views.arguments import input_lists

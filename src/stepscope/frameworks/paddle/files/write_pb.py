@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.formats.files import output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.texts import AddedTexts
+from stepscope.formats.base.files import output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.texts import AddedTexts
 from stepscope.frameworks.paddle.memory_events import place_of_device
 from stepscope.frameworks.paddle.result_columns import NO_LAUNCH, PROPERTIES
 from stepscope.frameworks.paddle.views.arguments import input_lists

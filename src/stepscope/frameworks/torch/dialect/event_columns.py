@@ -14,9 +14,9 @@ from stepscope.analysis.calls.backward import backward_functions
 from stepscope.analysis.calls.launches import device_name, launched_work, launches
 from stepscope.analysis.code.stacks import stack_labels, stack_of_events
 from stepscope.analysis.host.averages import single_events
-from stepscope.analysis.host.python_ids import python_ids
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.formats.chrome.flows import forward_backward_links
+from stepscope.formats.chrome.python_ids import python_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.calls.launches import Launches
     from stepscope.analysis.code.stacks import KnownStacks
     from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.host.python_ids import PythonIds
+    from stepscope.formats.chrome.python_ids import PythonIds
     from stepscope.trace.model import Bool, Trace
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.base.labels import flat_dims
 from stepscope.analysis.host.averages import added
-from stepscope.analysis.host.python_ids import module_number
+from stepscope.formats.chrome.python_ids import module_number
 from stepscope.frameworks.torch.dialect.event_columns import Fields
 from stepscope.frameworks.torch.dialect.measures import Measures
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value

@@ -112,7 +112,7 @@ def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -
     file that is not a trace raises ``TraceReadError``; one that could only be read in part warns
     with ``TraceReadWarning``.
     """
-    from stepscope.formats.gzip import inflated_head
+    from stepscope.formats.base.gzip import inflated_head
 
     file_path("path", path)
     place = Path(path)

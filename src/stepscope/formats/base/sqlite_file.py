@@ -17,8 +17,8 @@ from urllib.parse import quote
 import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import ABSENT
-from stepscope.formats.registry import Progress
+from stepscope.formats.base.gathered import ABSENT
+from stepscope.formats.base.registry import Progress
 from stepscope.trace.model import Int64
 from stepscope.trace.regular_file import open_regular
 

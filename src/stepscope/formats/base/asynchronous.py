@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.formats.texts import AddedTexts
+from stepscope.formats.base.texts import AddedTexts
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.kinds import SliceFlags
 from stepscope.trace.schema import Marks, Slices, Track

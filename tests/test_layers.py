@@ -87,7 +87,7 @@ MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
 TOP = {"", "torch", "paddle", "cli", "__main__", "integrations"}
 
 # They begin in a program before any part is there, and then start those that record.
-INSIDE = {"stepscope.record.inside.boot", "stepscope.record.inside.frameworks"}
+INSIDE = {"stepscope.record.inside.boot", "stepscope.frameworks.begin"}
 
 _OURS = re.compile(r"stepscope(\.\w+)+")
 _FRAMEWORKS_FILE = re.compile(r"(torch|paddle|jax)/")

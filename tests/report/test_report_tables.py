@@ -19,7 +19,7 @@ from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.modules import module_table
 from stepscope.analysis.memory.by_event import with_memory
-from stepscope.report.payload import Payload, add_table, known_or_nan
+from stepscope.report.base.payload import Payload, add_table, known_or_nan
 from stepscope.report.sections.flame import add_flame
 from stepscope.report.sections.kernels import add_kernels
 from stepscope.report.sections.modules import add_modules

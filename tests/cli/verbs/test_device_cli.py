@@ -17,7 +17,7 @@ from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.work.idle import idle_gaps
 from stepscope.analysis.work.work import device_work
 from stepscope.cli import main
-from stepscope.cli.device import VIEWS, device_text
+from stepscope.cli.base.device import VIEWS, device_text
 from stepscope.text.device import kernel_name_text
 from stepscope.trace.model import save_trace as save
 

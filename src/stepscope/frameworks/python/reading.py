@@ -26,7 +26,7 @@ def _is_unsealed(path: Path, _head: bytes) -> bool:
 def _recording(path: str | os.PathLike[str]) -> Trace | None:
     if not is_unsealed(path):
         return None
-    from stepscope.record.stream.reading import recover
+    from stepscope.record.read_back.reading import recover
 
     return recover(path)
 
@@ -36,6 +36,6 @@ FORMATS.register(
         "a recording that was not sealed",
         (),
         _is_unsealed,
-        loader("stepscope.record.stream.reading:recover"),
+        loader("stepscope.record.read_back.reading:recover"),
     )
 )

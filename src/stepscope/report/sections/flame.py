@@ -10,8 +10,8 @@ from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import flame_graph
 from stepscope.analysis.host.flame_merge import FlameGraph
 from stepscope.analysis.host.sampled_flame import sampled_flame_graph
-from stepscope.report.payload import Payload, add_texts
-from stepscope.report.steady import steady_time
+from stepscope.report.base.payload import Payload, add_texts
+from stepscope.report.base.steady import steady_time
 from stepscope.trace.model import SliceKind, Trace
 
 

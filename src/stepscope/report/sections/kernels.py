@@ -21,7 +21,7 @@ from stepscope.analysis.device.queue import launch_queues
 from stepscope.analysis.work.idle import IdleReason, device_idle
 from stepscope.analysis.work.kernel_names import kernel_name
 from stepscope.analysis.work.work import DeviceWork, device_work
-from stepscope.report.payload import Payload, add_table, known_or_nan
+from stepscope.report.base.payload import Payload, add_table, known_or_nan
 from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 

@@ -13,7 +13,7 @@ from stepscope.analysis.calls.waiting import waiting_tracks
 from stepscope.analysis.device.counters import device_counters
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.memory.usage import memory_events
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.keys import (

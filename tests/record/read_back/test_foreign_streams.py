@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from stepscope.errors import TraceReadError
+from stepscope.record.read_back.sealing import sealed
 from stepscope.record.stream.places import MEMORY_VARIABLE, StreamFolders, read_folders
 from stepscope.record.stream.processes import ProcessId
-from stepscope.record.stream.sealing import sealed
 from stepscope.trace.plain import PlainError, packed, unpacked
 from stepscope.trace.table import IntColumn
 

@@ -13,10 +13,10 @@ import pytest
 from fuzzing.values import damaged_json
 from inside import run_inside
 from stepscope.record.journal import pieces
+from stepscope.record.read_back.recovering import captured_of, trace_of
 from stepscope.record.stream.left_behind import LeftBehind
 from stepscope.record.stream.places import StreamFolders
 from stepscope.record.stream.processes import ProcessId
-from stepscope.record.stream.recovering import captured_of, trace_of
 from stepscope.trace.strings import valid_value
 from stepscope.trace.validate import Damage
 

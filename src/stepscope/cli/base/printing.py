@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from stepscope.cli.streams import out, say
+from stepscope.cli.base.streams import out, say
 from stepscope.text.layout import printable
 from stepscope.units import count_text
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.base.labels import Labels
-from stepscope.report.detail import Detail
+from stepscope.report.base.detail import Detail
 from stepscope.trace.build import empty_trace
 
 _ALIGNMENT = 8

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recording import run_python
-from stepscope.record.inside.facts import raw_facts, start_ticks
+from stepscope.record.facts import raw_facts, start_ticks
 from stepscope.trace.process_facts import facts_of
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def test_the_launchers_variables_are_noted_and_no_others(monkeypatch: pytest.Mon
 
 def test_the_program_is_in_the_folder_of_its_main_file(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
-        "import json\nfrom stepscope.record.inside.facts import raw_facts\n"
-        "print(json.dumps(raw_facts()))"
+        "import json\nfrom stepscope.record.facts import raw_facts\nprint(json.dumps(raw_facts()))"
     )
     commit = "0123456789abcdef0123456789abcdef01234567"
     (tmp_path / ".git").mkdir()
@@ -94,7 +93,7 @@ def test_noting_them_imports_nothing_and_runs_no_code_of_a_module() -> None:
         sys.modules["strange"] = Strange()
         sys.modules[5] = sys.modules["none"] = None
         sys.argv.append(object())
-        from stepscope.record.inside.facts import raw_facts
+        from stepscope.record.facts import raw_facts
         before = set(sys.modules)
         raw = raw_facts()
         assert set(sys.modules) == before, set(sys.modules) - before

@@ -6,8 +6,8 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
+from stepscope.record.read_back.reading import recover
 from stepscope.record.stream.places import is_of_stream, only_sealer, read_folders
-from stepscope.record.stream.reading import recover
 from stepscope.trace.model import Trace
 from stepscope.trace.placing import TRACE_SUFFIX, make_private, move_instead, staging_folder
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.streams import out
+from stepscope.cli.base.streams import out
 from stepscope.errors import StepscopeError, UnsupportedError
 from stepscope.frameworks.torch.dialect.event_lists import EventList
 from stepscope.trace.keys import INPUT_DIMS

@@ -14,10 +14,10 @@ from c_stubs import compile_library
 from command_line import script
 from inside import Ended, run_inside
 from stepscope.frameworks.cuda.options import wanted_records
+from stepscope.record.read_back.recovering import captured_of, trace_of
 from stepscope.record.stream.left_behind import LeftBehind
 from stepscope.record.stream.places import StreamFolders
 from stepscope.record.stream.processes import ProcessId
-from stepscope.record.stream.recovering import captured_of, trace_of
 from stepscope.trace.model import Trace
 
 if TYPE_CHECKING:

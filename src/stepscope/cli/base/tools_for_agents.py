@@ -11,7 +11,7 @@ import numpy as np
 
 from stepscope.analysis.answer import answer
 from stepscope.analysis.compare.diff import diff_traces
-from stepscope.cli.files import read
+from stepscope.cli.base.files import read
 from stepscope.errors import StepscopeError
 from stepscope.query.engine import run_sql
 from stepscope.query.views import VIEWS

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.record.read_back.recovering import captured_of, trace_of
+from stepscope.record.read_back.relations import RunProcess, ancestors
 from stepscope.record.stream.left_behind import LeftBehind
 from stepscope.record.stream.notes import END, NOTICES, PROCESS
-from stepscope.record.stream.recovering import captured_of, trace_of
-from stepscope.record.stream.relations import RunProcess, ancestors
 from stepscope.trace.join import merge_parts, named, placed
 from stepscope.trace.kinds import SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, REQUEST_CATEGORY
@@ -18,8 +18,8 @@ from stepscope.trace.names import OPTIMIZER_STEP, REQUEST_CATEGORY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from stepscope.record.read_back.recovering import ProcessCapture
     from stepscope.record.stream.places import StreamFolders
-    from stepscope.record.stream.recovering import ProcessCapture
     from stepscope.trace.model import Trace
 
 _FEWEST_OPERATORS = 100  # a process with fewer only starts others

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command_line import script, stepscope_run
-from stepscope.cli.command import Parser
-from stepscope.cli.ranks.folder import check_folder, ranks_in, run_folder
+from stepscope.cli.base.command import Parser
+from stepscope.cli.base.rank_folder import check_folder, ranks_in, run_folder
 from stepscope.cli.verbs.run import Run, output_of
 from stepscope.errors import StepscopeError
 from stepscope.trace.model import Trace

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.files import read
+from stepscope.cli.base.files import read
 from stepscope.errors import StepscopeError
 from stepscope.trace.placing import TRACE_SUFFIX
 from stepscope.trace.store import is_stored_trace

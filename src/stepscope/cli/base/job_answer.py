@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from stepscope.cli.json_output import json_text
-from stepscope.cli.printing import Fact, print_title, show_command, show_facts, show_findings
-from stepscope.cli.progress import Progress
-from stepscope.cli.streams import say
+from stepscope.cli.base.json_output import json_text
+from stepscope.cli.base.printing import Fact, print_title, show_command, show_facts, show_findings
+from stepscope.cli.base.progress import Progress
+from stepscope.cli.base.streams import say
 from stepscope.errors import StepscopeError
 from stepscope.units import count_text, duration_text
 
@@ -135,7 +135,7 @@ def _clocks(job: Job) -> str:
 
 def report_job(args: argparse.Namespace, output: Path) -> None:
     """Write the page of a job, and the reports of some ranks into a folder beside it."""
-    from stepscope.cli.terminal import size_on_disk
+    from stepscope.cli.base.terminal import size_on_disk
     from stepscope.job.answer import job_answer
     from stepscope.notices import notify
     from stepscope.report.job import export_job_html
@@ -165,7 +165,7 @@ def report_job(args: argparse.Namespace, output: Path) -> None:
 
 
 def _write_rank(job: Job, number: int, page: Path, args: argparse.Namespace) -> Trace:
-    from stepscope.cli.files import read, write_report
+    from stepscope.cli.base.files import read, write_report
 
     path = job.ranks[int((job.number == number).argmax())].path
     trace = read(path)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.files import read
+from stepscope.cli.base.files import read
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 

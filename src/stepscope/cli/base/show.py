@@ -10,9 +10,9 @@ import numpy as np
 from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices
-from stepscope.cli.device import device_facts
-from stepscope.cli.printing import Fact, show_findings
-from stepscope.cli.streams import say
+from stepscope.cli.base.device import device_facts
+from stepscope.cli.base.printing import Fact, show_findings
+from stepscope.cli.base.streams import say
 from stepscope.formats.base.asynchronous import async_rows
 from stepscope.record.limits import RECORD_BYTES
 from stepscope.text.answer import lines_text, where_text

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.record.read_back.sealing import sealed
 from stepscope.record.stream.places import is_unsealed, streams_in_memory
-from stepscope.record.stream.sealing import sealed
 
 if TYPE_CHECKING:
     from stepscope.record.stream.places import StreamFolders

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.command import Parser
+from stepscope.cli.base.command import Parser
 from stepscope.errors import StepscopeError
 from stepscope.record.options import Option, RecordOptions
 from stepscope.record.source import known_options
@@ -80,7 +80,7 @@ def _checked(option: Option[Any]) -> Callable[[str], str]:
 def check_sort_by(column: str) -> None:
     """Raise StepscopeError for a column that no table has."""
     if column != USUAL_ORDER:  # the table takes longer to import than a run takes to start
-        from stepscope.cli.tables import table_text
+        from stepscope.cli.base.tables import table_text
         from stepscope.trace.build import empty_trace
 
         table_text(empty_trace(), column, 0)

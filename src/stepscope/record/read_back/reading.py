@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.record.stream.family import Family
+from stepscope.record.read_back.family import Family
+from stepscope.record.read_back.recovering import missing_of
 from stepscope.record.stream.notes import END
 from stepscope.record.stream.places import read_folders
-from stepscope.record.stream.recovering import missing_of
 from stepscope.trace.validate import Damage
 from stepscope.units import count_text
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.progress import Progress
-from stepscope.cli.ranks.folder import ranks_in
+from stepscope.cli.base.progress import Progress
+from stepscope.cli.base.rank_folder import ranks_in
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.base.registry import export_trace, read_trace, suffix_of
 from stepscope.notices import notify
@@ -20,6 +20,8 @@ from stepscope.units import count_text
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
+
+REPORT_SUFFIX = ".html"
 
 
 def read(path: str) -> Trace:
@@ -34,7 +36,7 @@ def read(path: str) -> Trace:
 
 
 def _sealed(path: str) -> Trace:
-    from stepscope.record.stream.sealing import sealed  # it imports NumPy
+    from stepscope.record.read_back.sealing import sealed  # it imports NumPy
 
     return sealed(Path(path))
 
@@ -73,6 +75,12 @@ def write(trace: Trace, path: Path, *, force: bool) -> None:
             trace.save(path, progress, overwrite=force)
         else:
             export_trace(trace, path, progress)
+
+
+def report_beside(trace: Path) -> Path:
+    """Return the default path of a trace's report."""
+    name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
+    return trace.with_name(f"{name.removesuffix(TRACE_SUFFIX)}{REPORT_SUFFIX}")
 
 
 def write_report(trace: Trace, path: Path, *, title: str, source: Sequence[Path]) -> str:

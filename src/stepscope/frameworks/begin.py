@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stepscope.errors import reason_of
 from stepscope.notices import notify
-from stepscope.record.inside import triggers
+from stepscope.record import triggers
 from stepscope.record.interrupts import HeldSignals
 from stepscope.record.post_import import note_executed
 
@@ -109,7 +109,7 @@ def _deliver(source: Source, file: str) -> None:
             return
         from pathlib import Path
 
-        from stepscope.record.delivery import DELIVERY, Delivery
+        from stepscope.record.stream.delivery import DELIVERY, Delivery
 
         Delivery(events, source.lost).save(Path(file + DELIVERY))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.ranks.folder import (
+from stepscope.cli.base.rank_folder import (
     check_folder,
     default_folder,
     rank_name,
@@ -22,7 +22,7 @@ from stepscope.trace.launcher import Place
 from stepscope.trace.placing import TRACE_SUFFIX, move_instead, staging_folder
 
 if TYPE_CHECKING:
-    from stepscope.record.stream.family import Family
+    from stepscope.record.read_back.family import Family
 
 LAUNCHER = "launcher"
 
@@ -93,7 +93,7 @@ class Job:
 
     def save(self, family: Family) -> None:
         """Save the traces of the ranks, and of the process that started them if it did work."""
-        from stepscope.cli.saving import save_somewhere
+        from stepscope.cli.base.saving import save_somewhere
 
         launcher.run_id_given = self.run_id
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def _sealed_as_job(place: Path) -> bool:
             return False
         if not folders.is_ours or folders.owner.is_alive():
             return False
-        from stepscope.record.stream.family import Family  # it imports NumPy
+        from stepscope.record.read_back.family import Family  # it imports NumPy
 
         family = Family(folders)
         if not family.ranks:

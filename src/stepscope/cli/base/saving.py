@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.files import write
+from stepscope.cli.base.files import write
 from stepscope.errors import StepscopeError, reason_of
 from stepscope.formats.base.registry import suffix_of
 from stepscope.notices import notify

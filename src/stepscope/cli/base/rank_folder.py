@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
 from stepscope.formats.base.registry import suffix_of
-from stepscope.record.inside.facts import start_ticks
+from stepscope.record.facts import start_ticks
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace import launcher
 from stepscope.trace.placing import TRACE_SUFFIX, numbered, shortened

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT = Path(stepscope.__file__).parent
+NATIVE = Path(__file__).parents[1] / "native"
 MODULES = {
     ".".join(("stepscope", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(
         ".__init__"
@@ -51,6 +52,12 @@ FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", 
 # A part's rooms (the packages in it) and the rooms of the part that each may import, lowest first.
 # "beside" stands for the modules that lie beside the rooms.
 ROOMS: dict[str, dict[str, str]] = {
+    "record": {
+        "stream": "",
+        "beside": "stream",
+        "read_back": "stream beside",
+        "inside": "stream beside",
+    },
     "analysis": {
         "base": "",
         "calls": "base",
@@ -73,6 +80,11 @@ ROOMS: dict[str, dict[str, str]] = {
         "rocm": "base",
         "beside": "base chrome nsight perfetto rocm",
     },
+    "report": {
+        "base": "",
+        "sections": "base",
+        "beside": "base sections",
+    },
     "frameworks": {
         "cuda": "",
         "python": "",
@@ -80,16 +92,35 @@ ROOMS: dict[str, dict[str, str]] = {
         "paddle": "cuda python torch",
         "beside": "cuda python torch paddle",
     },
+    "cli": {
+        "base": "",
+        "run": "base",
+        "verbs": "base run",
+        "beside": "base run verbs",
+    },
+}
+# The rooms of native/, and those whose headers each may include.
+NATIVE_ROOMS: dict[str, str] = {
+    "include": "",
+    "core": "include",
+    "sampler": "core",
+    "cuda": "core sampler",
+    "read_back": "include core sampler cuda",
+    "json": "include core",
+    "protobuf": "json",
+    "perfetto": "core json protobuf",
+    "paddle": "core json protobuf",
+    "pickle": "json",
+    "python": "core sampler cuda read_back json protobuf perfetto paddle pickle",
+    "tests": "include core sampler read_back json perfetto paddle",
 }
 MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
 # They stand above all parts: the public names, the dialects' faces, the command line, and what
 # other tools load: integrations import a library when it is used.
 TOP = {"", "torch", "paddle", "cli", "__main__", "integrations"}
 
-# They begin in a program before any part is there, and then start those that record.
-INSIDE = {"stepscope.record.inside.boot", "stepscope.frameworks.begin"}
-
 _OURS = re.compile(r"stepscope(\.\w+)+")
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _FRAMEWORKS_FILE = re.compile(r"(torch|paddle|jax)/")
 _DYNAMIC = {"import_module", "__import__", "resolve_name", "lazy_names", "loader"}
 # It imports what others name: a text of theirs that names a module counts as their import of it.
@@ -171,7 +202,7 @@ def room_of(module: str) -> str:
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_one_way(module: str) -> None:
     part = part_of(module)
-    if part in TOP or module in {_IMPORTS_FOR_OTHERS, *INSIDE}:
+    if part in TOP or module == _IMPORTS_FOR_OTHERS:
         return
     assert part in MAY_IMPORT, f"{part} is a new part: give it a place in this table"
     wrong = wrong_ways(part, imported_by(module))
@@ -181,16 +212,20 @@ def test_imports_point_one_way(module: str) -> None:
 def test_nothing_neutral_knows_a_framework() -> None:
     assert not any("frameworks" in allowed for allowed in NEUTRAL.values())
     for module in MODULES:
-        if part_of(module) in NEUTRAL and module not in INSIDE:
+        if part_of(module) in NEUTRAL:
             assert "frameworks" not in parts_of(imported_by(module)), module
+
+
+@pytest.mark.parametrize("rooms", [*ROOMS.values(), NATIVE_ROOMS])
+def test_no_table_of_rooms_has_a_cycle(rooms: dict[str, str]) -> None:
+    below: set[str] = set()
+    for room, imported in rooms.items():
+        assert below.issuperset(imported.split()), f"{room} stands before what it imports"
+        below.add(room)
 
 
 @pytest.mark.parametrize("part", ROOMS)
 def test_rooms_of_a_part_import_one_way(part: str) -> None:
-    below: set[str] = set()
-    for room, imported in ROOMS[part].items():
-        assert below.issuperset(imported.split()), f"{part}.{room} stands before what it imports"
-        below.add(room)
     for module in (module for module in MODULES if part_of(module) == part):
         room = room_of(module)
         assert room in ROOMS[part], f"{part}.{room} is a new room: give it a place in this table"
@@ -201,6 +236,22 @@ def test_rooms_of_a_part_import_one_way(part: str) -> None:
         assert not wrong, (
             f"{module} belongs to {part}.{room}, which must not import {sorted(wrong)}"
         )
+
+
+def test_rooms_of_native_code_include_one_way() -> None:
+    files = [path for path in NATIVE.rglob("*") if path.suffix in {".h", ".cpp"}]
+    assert files
+    for path in files:
+        room = path.relative_to(NATIVE).parts[0]
+        if room == "bridges":
+            continue  # it builds the bridge to torch, which knows the headers of torch as well
+        assert room in NATIVE_ROOMS, f"native/{room} is a new room: give it a place in this table"
+        included = _INCLUDE.findall(path.read_text(encoding="utf-8"))
+        # Files of the same room may be named without it; the headers in include/ are stepscope/'s.
+        folders = [name.partition("/")[0] for name in included if "/" in name]
+        rooms = {"include" if folder == "stepscope" else folder for folder in folders}
+        wrong = rooms - set(NATIVE_ROOMS[room].split()) - {room}
+        assert not wrong, f"{path.name} belongs to {room}, which must not include {sorted(wrong)}"
 
 
 def test_nothing_neutral_names_a_file_of_a_framework() -> None:

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "stream/lasting_format.h"
-#include "stream/own_file.h"
+#include "core/lasting_format.h"
+#include "core/own_file.h"
 
 namespace stepscope {
 

@@ -1,4 +1,4 @@
-#include "stream/recovered.h"
+#include "read_back/recovered.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "stream/recovered_journal.h"
-#include "stream/segment_file.h"
+#include "core/segment_file.h"
+#include "read_back/recovered_journal.h"
 
 namespace stepscope {
 namespace {

@@ -1,4 +1,4 @@
-#include "stream/lasting_file.h"
+#include "core/lasting_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

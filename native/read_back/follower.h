@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/lasting_format.h"
 #include "core/recording.h"
+#include "read_back/read_bytes.h"
 #include "stepscope/record.h"
-#include "stream/lasting_format.h"
-#include "stream/read_bytes.h"
 
 namespace stepscope {
 

@@ -18,11 +18,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/lasting_file.h"
+#include "core/lasting_format.h"
 #include "core/own_threads.h"
+#include "core/segment_file.h"
 #include "stepscope/record.h"
-#include "stream/lasting_file.h"
-#include "stream/lasting_format.h"
-#include "stream/segment_file.h"
 
 namespace stepscope {
 

@@ -1,4 +1,4 @@
-#include "stream/watcher.h"
+#include "core/watcher.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "stream/own_file.h"
+#include "core/own_file.h"
 
 namespace stepscope {
 namespace {

@@ -1,4 +1,4 @@
-#include "stream/follower.h"
+#include "read_back/follower.h"
 
 #include <algorithm>
 #include <stdexcept>

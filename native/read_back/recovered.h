@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/lasting_format.h"
 #include "core/snapshot.h"
 #include "cuda/device_records.h"
 #include "cuda/readings.h"
 #include "sampler/sample.h"
 #include "sampler/sampled_code.h"
 #include "sampler/stack_nodes.h"
-#include "stream/lasting_format.h"
 
 namespace stepscope {
 

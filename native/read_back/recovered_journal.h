@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "read_back/read_bytes.h"
+#include "read_back/recovered.h"
 #include "sampler/sample.h"
-#include "stream/read_bytes.h"
-#include "stream/recovered.h"
 
 namespace stepscope {
 

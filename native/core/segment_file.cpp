@@ -1,4 +1,4 @@
-#include "stream/segment_file.h"
+#include "core/segment_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

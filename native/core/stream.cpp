@@ -1,4 +1,4 @@
-#include "stream/stream.h"
+#include "core/stream.h"
 
 #include <unistd.h>
 

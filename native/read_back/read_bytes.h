@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stream/own_file.h"
+#include "core/own_file.h"
 
 namespace stepscope {
 

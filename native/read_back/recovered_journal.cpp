@@ -1,4 +1,4 @@
-#include "stream/recovered_journal.h"
+#include "read_back/recovered_journal.h"
 
 #include <algorithm>
 #include <array>

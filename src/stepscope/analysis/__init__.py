@@ -39,6 +39,7 @@ from stepscope.lazy import lazy_names
 if TYPE_CHECKING:
     from stepscope.analysis.base.shared import shared_analyses
     from stepscope.analysis.base.tree import CallTree, call_tree
+    from stepscope.analysis.calls.stated_parts import Part
     from stepscope.analysis.device.busy import (
         DeviceBusy,
         StepBusy,
@@ -104,7 +105,6 @@ if TYPE_CHECKING:
     )
     from stepscope.analysis.memory.usage import Peak
     from stepscope.analysis.steps.breakdown import StepBreakdown, step_breakdown
-    from stepscope.analysis.steps.parts import Part
     from stepscope.analysis.steps.phases import Phase, phase_table
     from stepscope.analysis.steps.steps import Steps, step_table
     from stepscope.analysis.work.idle import (
@@ -204,6 +204,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "stepscope.analysis.base.shared": "shared_analyses",
         "stepscope.analysis.base.tree": "CallTree call_tree",
+        "stepscope.analysis.calls.stated_parts": "Part",
         "stepscope.analysis.device.busy": (
             "DeviceBusy StepBusy StreamBusy device_busy step_busy stream_busy"
         ),
@@ -236,7 +237,6 @@ __getattr__, __dir__ = lazy_names(
         ),
         "stepscope.analysis.memory.usage": "Peak",
         "stepscope.analysis.steps.breakdown": "StepBreakdown step_breakdown",
-        "stepscope.analysis.steps.parts": "Part",
         "stepscope.analysis.steps.phases": "Phase phase_table",
         "stepscope.analysis.steps.steps": "Steps step_table",
         "stepscope.analysis.work.idle": "DeviceIdle IdleGaps IdleReason device_idle idle_gaps",

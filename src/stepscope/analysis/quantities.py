@@ -27,6 +27,7 @@ from stepscope.analysis.base.shared import shared, shared_analyses
 from stepscope.analysis.base.sums import nearest
 from stepscope.analysis.base.tree import is_named, outermost, rows_named
 from stepscope.analysis.calls.operator_inputs import operator_inputs
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.code.own_lines import place_of
 from stepscope.analysis.code.sampled_stacks import own_path
 from stepscope.analysis.device.busy import device_busy
@@ -36,7 +37,7 @@ from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.quantity import Quantity, Share, Unit
 from stepscope.analysis.steps.compilation import graph_breaks, recompilations
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.work.idle import waiting_calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.device.communication import collective_table
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import (
@@ -14,7 +15,6 @@ from stepscope.analysis.findings.launched import (
 )
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import saving, share_words
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.work.work import WorkKind
 from stepscope.units import duration_text
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from stepscope.analysis.base.labels import shown_name
 from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.memory import gaps_for_memory
@@ -14,7 +15,6 @@ from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.findings.transfers import host_waits
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.work.idle import IdleReason, waiting_calls
 from stepscope.analysis.work.work import WorkKind
 from stepscope.trace.model import NO_SLICE, Bool, Int64

@@ -13,6 +13,7 @@ from stepscope.analysis.base.intervals import Intervals, union
 from stepscope.analysis.base.remedies import Remedy
 from stepscope.analysis.base.sums import around, inside
 from stepscope.analysis.base.tree import outermost, rows_named
+from stepscope.analysis.calls.stated_parts import Int8, Part
 from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.device.steps import device_steps
 from stepscope.analysis.steps.breakdown import (
@@ -22,7 +23,7 @@ from stepscope.analysis.steps.breakdown import (
     step_breakdown,
 )
 from stepscope.analysis.steps.ledger import Ledger, ledger
-from stepscope.analysis.steps.parts import Int8, Part, host_parts
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.start_up import StartUp
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.work.idle import IdleGaps, IdleReason, idle_gaps

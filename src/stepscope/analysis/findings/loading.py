@@ -9,13 +9,13 @@ import numpy as np
 
 from stepscope.analysis.base.landmarks import landmarks
 from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.code.sampled_stacks import NO_SAMPLE, any_in
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import RUNNING_STATES
 from stepscope.units import duration_text
 

@@ -11,6 +11,7 @@ from stepscope.analysis.base.landmarks import Names, landmarks
 from stepscope.analysis.base.remedies import Remedy
 from stepscope.analysis.base.tree import ids_where, outermost
 from stepscope.analysis.calls.backward import backward_functions, forward_operators, in_graph
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.code.sampled_stacks import any_in, any_of, last_name
 from stepscope.analysis.code.source_files import called_methods
@@ -28,7 +29,6 @@ from stepscope.analysis.findings.spots import (
 )
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import Ledger
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text

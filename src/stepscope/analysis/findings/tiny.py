@@ -10,6 +10,7 @@ from stepscope.analysis.base.sums import nearest
 from stepscope.analysis.base.tree import framework_operators, outermost
 from stepscope.analysis.calls.backward import backward_functions, forward_operators
 from stepscope.analysis.calls.operator_inputs import operator_inputs
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.code.sampled_stacks import any_in
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.gradients import spot_without_gradient
@@ -17,7 +18,6 @@ from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import step_table
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.units import count_text, duration_text

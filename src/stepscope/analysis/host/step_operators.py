@@ -15,7 +15,8 @@ from stepscope.analysis.base.intervals import union
 from stepscope.analysis.base.sums import summed, with_children
 from stepscope.analysis.base.tree import call_tree
 from stepscope.analysis.calls.launches import launches
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.steps.undisturbed import undisturbed

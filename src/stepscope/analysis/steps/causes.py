@@ -6,6 +6,7 @@ import re
 from enum import IntEnum
 
 from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.code.own_lines import Place, generator_of
 from stepscope.analysis.code.sampled_stacks import (
     SampledStack,
@@ -15,7 +16,6 @@ from stepscope.analysis.code.sampled_stacks import (
     last_name,
     package_of,
 )
-from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
 
 

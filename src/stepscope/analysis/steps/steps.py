@@ -26,7 +26,8 @@ from stepscope.analysis.base.shared import shared
 from stepscope.analysis.base.tree import has_text, is_named, outermost
 from stepscope.analysis.calls.backward import backward_functions
 from stepscope.analysis.calls.launches import launched_work
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import Bool, Int32, Int64, SliceKind, Trace

@@ -40,9 +40,8 @@ from stepscope.analysis.base.intervals import Intervals, union
 from stepscope.analysis.base.labels import Labels
 from stepscope.analysis.base.table import Columns, Table
 from stepscope.analysis.base.tree import has_text
-from stepscope.analysis.calls.event_types import event_types
+from stepscope.analysis.calls.stated_parts import Part, stated_parts
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
 # Launching again takes the host tens of µs; what takes longer may be work of its own.
@@ -184,7 +183,7 @@ def waiting_calls(trace: Trace, work: DeviceWork) -> Int64:
 
 
 def loading_ranges(trace: Trace) -> Int64:
-    return np.flatnonzero(event_types(trace) == TracerEventType.Dataloader)
+    return np.flatnonzero(stated_parts(trace) == Part.DATA_LOADING)
 
 
 def _by_reason(parts_ns: Int64) -> Columns:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.answer import answer
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.findings import Finding
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import WAITS, Cause
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.report.base.overview import metadata_of, overview_of, source_of

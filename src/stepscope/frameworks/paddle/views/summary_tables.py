@@ -17,6 +17,7 @@ from stepscope.analysis.base.sums import around
 from stepscope.analysis.base.tree import ids_where
 from stepscope.analysis.flops.count import flops_of
 from stepscope.enums import NamedAlike
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.views.events import (
     PHASES,
     Totals,
@@ -43,7 +44,6 @@ from stepscope.frameworks.paddle.views.tables import (
     SummaryTables,
     share,
 )
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 
 OUTSIDE = "(outside of all events)"

@@ -1,11 +1,9 @@
-"""Paddle's event types, which are the categories in a Trace of Paddle."""
+"""Paddle's event types, which are the categories in a Trace of Paddle, and stated in ranges."""
 
 from __future__ import annotations
 
 from stepscope.enums import NumberedAlike
-
-# The key of the event type in a range's own arguments: ``"Event type": "Forward"``.
-EVENT_TYPE_KEY = "Event type"
+from stepscope.trace.keys import stated_fragment
 
 
 class TracerEventType(NumberedAlike):
@@ -32,4 +30,4 @@ class TracerEventType(NumberedAlike):
 
 def event_type_fragment(event_type: TracerEventType) -> str:
     """Return the argument that sets a range's type, as the inside of a JSON object."""
-    return f'"{EVENT_TYPE_KEY}": "{event_type.name}"'
+    return stated_fragment(event_type.name)

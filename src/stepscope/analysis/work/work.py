@@ -35,7 +35,7 @@ from stepscope.analysis.work.kernel_names import demangled
 from stepscope.trace.keys import COLLECTIVE
 from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace, Track, UInt8
-from stepscope.trace.xla import NO_NUMBER, device_number, stream_number
+from stepscope.trace.names import NO_NUMBER, device_number, stream_number
 
 _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|rocshmem|deep_?ep|::ep::(inter|intra)node|cross_device_reduce|sendrecv"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.formats.base.xla import xla_kinds
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import (
@@ -162,7 +163,7 @@ class Gathered:
         captured = Captured(
             slices, tuple(self._tracks.values()), Strings.of(self._texts), marks=marks, **tables
         )
-        return build(captured, info)
+        return build(captured, info, xla_kinds)
 
     @staticmethod
     def _in_range(time_ns: Int64) -> Bool:

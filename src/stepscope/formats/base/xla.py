@@ -1,7 +1,7 @@
 """Events of XLA (JAX, TensorFlow, torch_xla) without a category: their tracks define the kinds.
 
-A device is a process named ``/device:GPU:0``. Its streams have the work; its other lines repeat it
-by module, operator and step. Values in the arguments may be numbers or texts of digits.
+A device's streams have the work; its other lines repeat it by module, operator and step. Values in
+the arguments may be numbers or texts of digits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.trace.kinds import SliceKind
-from stepscope.trace.names import XLA_FRAME
+from stepscope.trace.names import NO_NUMBER, device_number, stream_number
 from stepscope.trace.schema import NO_CORRELATION
 
 if TYPE_CHECKING:
@@ -25,25 +25,12 @@ if TYPE_CHECKING:
     from stepscope.trace.table import Bool, Int64, UInt8, UInt32
 
 
-NO_NUMBER = -1
+XLA_FRAME = re.compile(r"^\$\S+:\d+ ")
+"""A call of Python: ``$train.py:12 step``."""
 
-_DEVICE = re.compile(r"^/device:(?!CPU)[A-Za-z]\w*:(\d+)")
-_STREAM = re.compile(r"stream\D{0,3}(\d+)", re.IGNORECASE)
 _OPS = "XLA Ops"  # on a device without streams, such as a TPU, this line has the work
 _CALL = re.compile(r"^(cu|cuda|hip)[A-Z]\w+$")
 _CORRELATION = re.compile(r'"correlation_id": ?"?(\d+)')
-
-
-def device_number(track: Track) -> int:
-    """Return the device number of a track, NO_NUMBER if it is not a device's."""
-    match = _DEVICE.match(track.process_name)
-    return int(match[1]) if match else NO_NUMBER
-
-
-def stream_number(track: Track) -> int:
-    """Return the number of a device's stream, NO_NUMBER for its other lines."""
-    match = _STREAM.search(track.thread_name) if device_number(track) != NO_NUMBER else None
-    return int(match[1]) if match else NO_NUMBER
 
 
 def xla_kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8 | None:

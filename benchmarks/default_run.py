@@ -24,8 +24,8 @@ from op_cost import mlp
 from rows import Row, share_row
 
 from stepscope import record_function
-from stepscope.cli.command import Parser
-from stepscope.cli.options import record_options
+from stepscope.cli.base.command import Parser
+from stepscope.cli.base.options import record_options
 from stepscope.cli.verbs.run import Run
 from stepscope.record.session import Session
 from stepscope.record.source import make_sources

@@ -18,9 +18,9 @@ from torch import nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 import stepscope
-from stepscope.analysis.device.launches import captured_nodes
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.sampled_stacks import own_path
+from stepscope.analysis.calls.launches import captured_nodes
+from stepscope.analysis.code.sampled_stacks import own_path
+from stepscope.analysis.work.work import device_work
 from stepscope.frameworks.cuda.activity import leave_captures, watch_captures
 from stepscope.frameworks.cuda.graphs import NAME
 from stepscope.frameworks.torch.graph_captures import _captures

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import stepscope
 from stepscope.analysis import flops_of, memory_peak, roofline
-from stepscope.cli.device import device_text
+from stepscope.cli.base.device import device_text
 from stepscope.units import duration_text, scaled_text
 
 if TYPE_CHECKING:

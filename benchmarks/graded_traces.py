@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stepscope.analysis.findings import Severity, find_problems
-from stepscope.formats.registry import read_trace
+from stepscope.formats.base.registry import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

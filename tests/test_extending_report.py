@@ -8,14 +8,14 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from stepscope.analysis import DETECTORS, Facts, Finding, Severity, find_problems
+from stepscope.report.base.payload import add_table
 from stepscope.report.pages import PAGES, Page
-from stepscope.report.payload import add_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stepscope.report.payload import Payload
+    from stepscope.report.base.payload import Payload
     from stepscope.trace.model import Trace
 
 SCRIPT = """

@@ -14,9 +14,10 @@ import pytest
 import stepscope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 ROOT = Path(stepscope.__file__).parent
+NATIVE = Path(__file__).parents[1] / "native"
 MODULES = {
     ".".join(("stepscope", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(
         ".__init__"
@@ -48,22 +49,78 @@ NEUTRAL: dict[str, set[str]] = {
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
 FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}
-# A framework, and the others whose modules it may import: they build on each other, too.
-FRAMEWORK_MAY_IMPORT: dict[str, set[str]] = {
-    "cuda": set(),
-    "python": set(),
-    "torch": {"cuda", "python"},
-    "paddle": {"cuda", "python", "torch"},
+# A part's rooms (the packages in it) and the rooms of the part that each may import, lowest first.
+# "beside" stands for the modules that lie beside the rooms.
+ROOMS: dict[str, dict[str, str]] = {
+    "record": {
+        "stream": "",
+        "beside": "stream",
+        "read_back": "stream beside",
+        "inside": "stream beside",
+    },
+    "analysis": {
+        "base": "",
+        "calls": "base",
+        "work": "base calls",
+        "code": "base calls",
+        "flops": "base",
+        "memory": "base calls code",
+        "steps": "base calls work code",
+        "host": "base calls work code flops memory steps",
+        "device": "base calls work code flops steps",
+        "findings": "base calls work code memory steps device",
+        "compare": "base calls work code memory steps host findings",
+        "beside": "base calls work code flops memory steps host device findings",
+    },
+    "formats": {
+        "base": "",
+        "chrome": "base",
+        "nsight": "base",
+        "perfetto": "base chrome",
+        "rocm": "base",
+        "beside": "base chrome nsight perfetto rocm",
+    },
+    "report": {
+        "base": "",
+        "sections": "base",
+        "beside": "base sections",
+    },
+    "frameworks": {
+        "cuda": "",
+        "python": "",
+        "torch": "cuda python",
+        "paddle": "cuda python torch",
+        "beside": "cuda python torch paddle",
+    },
+    "cli": {
+        "base": "",
+        "run": "base",
+        "verbs": "base run",
+        "beside": "base run verbs",
+    },
+}
+# The rooms of native/, and those whose headers each may include.
+NATIVE_ROOMS: dict[str, str] = {
+    "include": "",
+    "core": "include",
+    "sampler": "core",
+    "cuda": "core sampler",
+    "read_back": "include core sampler cuda",
+    "json": "include core",
+    "protobuf": "json",
+    "perfetto": "core json protobuf",
+    "paddle": "core json protobuf",
+    "pickle": "json",
+    "python": "core sampler cuda read_back json protobuf perfetto paddle pickle",
+    "tests": "include core sampler read_back json perfetto paddle",
 }
 MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
 # They stand above all parts: the public names, the dialects' faces, the command line, and what
 # other tools load: integrations import a library when it is used.
 TOP = {"", "torch", "paddle", "cli", "__main__", "integrations"}
 
-# They begin in a program before any part is there, and then start those that record.
-INSIDE = {"stepscope.record.inside.boot", "stepscope.record.inside.frameworks"}
-
 _OURS = re.compile(r"stepscope(\.\w+)+")
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _FRAMEWORKS_FILE = re.compile(r"(torch|paddle|jax)/")
 _DYNAMIC = {"import_module", "__import__", "resolve_name", "lazy_names", "loader"}
 # It imports what others name: a text of theirs that names a module counts as their import of it.
@@ -135,10 +192,17 @@ def part_of(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
+def room_of(module: str) -> str:
+    """Return the room of its part that a module belongs to, or "beside"."""
+    below = module.split(".")[2:]
+    is_in_room = len(below) > 1 or (below and MODULES[module].name == "__init__.py")
+    return below[0] if is_in_room else "beside"
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_one_way(module: str) -> None:
     part = part_of(module)
-    if part in TOP or module in {_IMPORTS_FOR_OTHERS, *INSIDE}:
+    if part in TOP or module == _IMPORTS_FOR_OTHERS:
         return
     assert part in MAY_IMPORT, f"{part} is a new part: give it a place in this table"
     wrong = wrong_ways(part, imported_by(module))
@@ -148,24 +212,50 @@ def test_imports_point_one_way(module: str) -> None:
 def test_nothing_neutral_knows_a_framework() -> None:
     assert not any("frameworks" in allowed for allowed in NEUTRAL.values())
     for module in MODULES:
-        if part_of(module) in NEUTRAL and module not in INSIDE:
+        if part_of(module) in NEUTRAL:
             assert "frameworks" not in parts_of(imported_by(module)), module
 
 
-def test_frameworks_build_on_each_other_one_way() -> None:
-    for module in MODULES:
-        if part_of(module) == "frameworks" and module.count(".") > 1:
-            own = module.split(".")[2]
-            others = {
-                name.split(".")[2]
-                for name in imported_by(module)
-                if name.count(".") > 1 and part_of(name) == "frameworks"
-            }
-            assert others <= {own, *FRAMEWORK_MAY_IMPORT[own]}, module
+@pytest.mark.parametrize("rooms", [*ROOMS.values(), NATIVE_ROOMS])
+def test_no_table_of_rooms_has_a_cycle(rooms: dict[str, str]) -> None:
+    below: set[str] = set()
+    for room, imported in rooms.items():
+        assert below.issuperset(imported.split()), f"{room} stands before what it imports"
+        below.add(room)
+
+
+@pytest.mark.parametrize("part", ROOMS)
+def test_rooms_of_a_part_import_one_way(part: str) -> None:
+    for module in (module for module in MODULES if part_of(module) == part):
+        room = room_of(module)
+        assert room in ROOMS[part], f"{part}.{room} is a new room: give it a place in this table"
+        rooms = {
+            room_of(name) for name in imported_by(module) & set(MODULES) if part_of(name) == part
+        }
+        wrong = rooms - set(ROOMS[part][room].split()) - {room}
+        assert not wrong, (
+            f"{module} belongs to {part}.{room}, which must not import {sorted(wrong)}"
+        )
+
+
+def test_rooms_of_native_code_include_one_way() -> None:
+    files = [path for path in NATIVE.rglob("*") if path.suffix in {".h", ".cpp"}]
+    assert files
+    for path in files:
+        room = path.relative_to(NATIVE).parts[0]
+        if room == "bridges":
+            continue  # it builds the bridge to torch, which knows the headers of torch as well
+        assert room in NATIVE_ROOMS, f"native/{room} is a new room: give it a place in this table"
+        included = _INCLUDE.findall(path.read_text(encoding="utf-8"))
+        # Files of the same room may be named without it; the headers in include/ are stepscope/'s.
+        folders = [name.partition("/")[0] for name in included if "/" in name]
+        rooms = {"include" if folder == "stepscope" else folder for folder in folders}
+        wrong = rooms - set(NATIVE_ROOMS[room].split()) - {room}
+        assert not wrong, f"{path.name} belongs to {room}, which must not include {sorted(wrong)}"
 
 
 def test_nothing_neutral_names_a_file_of_a_framework() -> None:
-    # Each framework registers its own: analysis/host/landmarks.py.
+    # Each framework registers its own: analysis/base/landmarks.py.
     for module, path in MODULES.items():
         if part_of(module) not in NEUTRAL:
             continue
@@ -181,15 +271,12 @@ def test_the_table_itself_has_no_cycle() -> None:
         below.add(part)
 
 
-def test_no_circle_between_modules() -> None:
-    imports = {
-        module: {
-            name
-            for name in imported_by(module)
-            if name in MODULES and name not in {module, "stepscope"}
-        }
-        for module in MODULES
-    }
+@pytest.mark.parametrize("of", [str, lambda module: (part_of(module), room_of(module))])
+def test_no_circle_between_modules_or_rooms(of: Callable[[str], object]) -> None:
+    imports: dict[object, set[object]] = {}
+    for module in MODULES.keys() - {"stepscope"}:
+        others = {of(name) for name in imported_by(module) & MODULES.keys() - {"stepscope"}}
+        imports.setdefault(of(module), set()).update(others - {of(module)})
     TopologicalSorter(imports).prepare()  # raises CycleError, and names the modules
 
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import _ctypes
 
 from made_trace import Call, trace_of_calls
-from stepscope.cli import saving
+from stepscope.cli.base import saving
 from stepscope.frameworks.torch.bridge.build import compiled, key_of
 from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS, TorchBuild
 

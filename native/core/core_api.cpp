@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/recorder.h"
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 namespace {

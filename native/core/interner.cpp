@@ -1,7 +1,7 @@
 #include "core/interner.h"
 
 #include "core/own_pages.h"
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 namespace {

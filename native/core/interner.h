@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/lasting_format.h"
 #include "stepscope/text_cache.h"
-#include "stream/lasting_format.h"
 
 namespace stepscope {
 

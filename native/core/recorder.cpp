@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/clock.h"
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 

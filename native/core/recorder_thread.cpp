@@ -3,7 +3,7 @@
 
 #include "core/clock.h"
 #include "core/recorder.h"
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/own_pages.h"
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 namespace {

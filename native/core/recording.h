@@ -13,9 +13,9 @@
 
 #include "core/clock.h"
 #include "core/interner.h"
+#include "core/lasting_format.h"
 #include "core/memory_blocks.h"
 #include "stepscope/lane.h"
-#include "stream/lasting_format.h"
 
 namespace stepscope {
 

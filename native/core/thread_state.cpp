@@ -10,7 +10,7 @@
 #include <memory>
 #include <thread>
 
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 namespace {

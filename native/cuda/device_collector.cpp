@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "core/clock.h"
+#include "core/stream.h"
 #include "cuda/driver.h"
 #include "cuda/graph_watch.h"
-#include "stream/stream.h"
 
 namespace stepscope {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "core/own_threads.h"
 #include "core/read_clock.h"
+#include "core/stream.h"
 #include "cuda/readings.h"
 #include "sampler/stop_signal.h"
-#include "stream/stream.h"
 
 namespace stepscope {
 

@@ -7,7 +7,7 @@
 
 #include "core/clock.h"
 #include "core/demangled.h"
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 namespace {

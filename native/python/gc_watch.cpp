@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/stream.h"
 #include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
-#include "stream/stream.h"
 
 namespace nb = nanobind;
 

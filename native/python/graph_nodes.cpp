@@ -17,6 +17,7 @@
 
 #include "core/clock.h"
 #include "core/interner.h"
+#include "core/stream.h"
 #include "cuda/graph_watch.h"
 #include "python/columns.h"
 #include "python/module.h"
@@ -24,7 +25,6 @@
 #include "python/recovered_tables.h"
 #include "python/stack_rows.h"
 #include "python/text.h"
-#include "stream/stream.h"
 
 namespace nb = nanobind;
 

@@ -16,12 +16,12 @@
 #include "core/clock.h"
 #include "core/held_blocks.h"
 #include "core/recorder.h"
+#include "core/stream.h"
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/own_stacks.h"
 #include "python/recovered_tables.h"
 #include "python/stack_rows.h"
-#include "stream/stream.h"
 
 namespace nb = nanobind;
 

@@ -9,7 +9,7 @@
 
 #include "python/columns.h"
 #include "python/stack_rows.h"
-#include "stream/recovered.h"
+#include "read_back/recovered.h"
 
 namespace stepscope {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/stream.h"
 #include "python/sampler.h"
-#include "stream/stream.h"
 
 namespace stepscope {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "core/read_clock.h"
 #include "core/recording.h"
+#include "core/stream.h"
 #include "python/frames.h"
-#include "stream/stream.h"
 
 namespace stepscope {
 namespace {

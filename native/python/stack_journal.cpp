@@ -3,7 +3,7 @@
 #include <atomic>
 #include <string>
 
-#include "stream/stream.h"
+#include "core/stream.h"
 
 namespace stepscope {
 

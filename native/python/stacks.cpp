@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "core/recorder.h"
+#include "core/stream.h"
 #include "python/code_names.h"
 #include "python/columns.h"
 #include "python/frames.h"  // needs Python.h with its own macros
 #include "python/module.h"
 #include "python/stack_rows.h"
-#include "stream/stream.h"
 
 namespace nb = nanobind;
 

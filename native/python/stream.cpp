@@ -1,5 +1,5 @@
 // The stream for Python: on and off, what another process has left, and the watcher of its death.
-#include "stream/stream.h"
+#include "core/stream.h"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/watcher.h"
 #include "python/code_names.h"
 #include "python/columns.h"
 #include "python/module.h"
@@ -18,9 +19,8 @@
 #include "python/recovered_tables.h"
 #include "python/stack_rows.h"
 #include "python/text.h"
-#include "stream/follower.h"
-#include "stream/recovered.h"
-#include "stream/watcher.h"
+#include "read_back/follower.h"
+#include "read_back/recovered.h"
 
 namespace nb = nanobind;
 

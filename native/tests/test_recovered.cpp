@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "stream/lasting_format.h"
-#include "stream/recovered.h"
-#include "stream/segment_file.h"
+#include "core/lasting_format.h"
+#include "core/segment_file.h"
+#include "read_back/recovered.h"
 
 using namespace stepscope;
 

@@ -52,9 +52,9 @@ def loader(place: str) -> Callable[[], Any]:
 
 
 def named(place: str) -> Any:
-    """Import what ``module:name`` says and return it."""
+    """Import what ``module:name`` says, or a whole ``module``, and return it."""
     module, _, name = place.partition(":")
-    return attrgetter(name)(_imported(module))
+    return attrgetter(name)(_imported(module)) if name else _imported(module)
 
 
 def _imported(module: str) -> Any:

@@ -17,9 +17,9 @@ from command_line import ENVIRONMENT, python
 from made_trace import Call, trace_of_calls
 from sample_traces import HOSTILE, ONE_RANK, recording
 from stepscope.cli import commands_for, main
-from stepscope.cli.json_output import VERSIONS
-from stepscope.cli.options import memory_size
-from stepscope.cli.progress import Progress
+from stepscope.cli.base.json_output import VERSIONS
+from stepscope.cli.base.options import memory_size
+from stepscope.cli.base.progress import Progress
 from stepscope.trace.model import Losses, Trace
 from stepscope.trace.model import save_trace as save
 from stepscope.units import count_text, duration_text, size_text
@@ -357,7 +357,7 @@ class Terminal(io.StringIO):
 def test_progress_shows_itself_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("stepscope.cli.progress._PATIENCE_S", 0.0)
+    monkeypatch.setattr("stepscope.cli.base.progress._PATIENCE_S", 0.0)
     with Progress("reading") as progress:
         assert progress.timer is not None
         progress.timer.join()
@@ -368,7 +368,7 @@ def test_progress_shows_itself_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
 def test_progress_is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("stepscope.cli.progress._PATIENCE_S", 3600.0)
+    monkeypatch.setattr("stepscope.cli.base.progress._PATIENCE_S", 3600.0)
     with Progress("reading") as progress:
         progress(1, 2)
     assert terminal.getvalue() == ""
@@ -376,7 +376,7 @@ def test_progress_is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_is_silent_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr("stepscope.cli.progress._PATIENCE_S", 0.0)
+    monkeypatch.setattr("stepscope.cli.base.progress._PATIENCE_S", 0.0)
     with Progress("reading") as progress:
         assert progress.timer is None
         progress(1, 2)

@@ -63,7 +63,7 @@ def test_before_a_programs_first_line_there_is_only_what_records_it(tmp_path: Pa
     ours = set(stepscope_run("--no-summary", "program.py", cwd=tmp_path).stdout.split())
     more = {name.removeprefix("stepscope.") for name in ours - plain}
     assert more <= {
-        *("_native", "record.inside.boot", "record.inside.facts", "record.inside.triggers"),
+        *("_native", "record.inside.boot", "record.facts", "record.triggers"),
         *("trace.cores", "trace.variables"),
     }
     assert plain <= ours

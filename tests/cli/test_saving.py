@@ -17,8 +17,8 @@ import pytest
 from command_line import ENVIRONMENT, script, stepscope_run
 from made_trace import Call, trace_of_calls
 from stepscope import read_trace
-from stepscope.cli import saving
-from stepscope.cli.saving import place, save_somewhere
+from stepscope.cli.base import saving
+from stepscope.cli.base.saving import place, save_somewhere
 from stepscope.trace.placing import move_new, numbered, shortened
 
 if TYPE_CHECKING:

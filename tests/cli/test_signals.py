@@ -206,7 +206,7 @@ def test_one_that_comes_while_something_is_made_waits_for_its_end(number: int) -
     done = run_python(
         """
         import os, signal, sys
-        from stepscope.cli.signals import held_signals, let_ctrl_c_kill
+        from stepscope.cli.base.signals import held_signals, let_ctrl_c_kill
         let_ctrl_c_kill()
         with held_signals():
             os.kill(os.getpid(), int(sys.argv[1]))

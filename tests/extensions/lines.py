@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import os
 
     from stepscope import Trace
-    from stepscope.formats.registry import Progress
+    from stepscope.formats.base.registry import Progress
 
 HEAD = "slices in ns\n"
 

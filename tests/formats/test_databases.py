@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from made_databases import GUID, PID, TID, write_nsight, write_rocpd, write_rpd
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.errors import TraceReadError
 from stepscope.formats import read_trace
 from stepscope.trace.model import SliceKind

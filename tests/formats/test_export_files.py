@@ -10,9 +10,9 @@ import pytest
 
 from sample_traces import recording
 from stepscope.errors import StepscopeError
+from stepscope.formats.base.registry import FORMATS, export_trace, format_to_write
 from stepscope.formats.chrome import write as chrome
 from stepscope.formats.chrome.write import export_chrome
-from stepscope.formats.registry import FORMATS, export_trace, format_to_write
 from stepscope.trace.model import Trace
 from torch_json import load_json
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.errors import TraceReadError
-from stepscope.formats import gzip as reading
 from stepscope.formats import read_trace
+from stepscope.formats.base import gzip as reading
 from stepscope.formats.chrome import read as chrome
 from stepscope.trace.kinds import step_number
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from made_xplane import bytes_of, number, plane, profile
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.work.work import device_work
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats import read_trace
 from stepscope.trace.model import SliceKind

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gate_traces import run
-from stepscope.analysis.change_points import change_points
+from stepscope.analysis.compare.change_points import change_points
 from stepscope.cli import main
 from stepscope.history.changes import history_of
 from stepscope.history.page import history_html

@@ -12,8 +12,9 @@ from made_job import WALL_NS, Plan, times_of, trace_of
 from made_trace import Call, trace_of_calls
 from sample_traces import EIGHT_RANKS, SAMPLES, json_events
 from stepscope import job as jobs
-from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.steps.parts import host_parts
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.formats import read_trace
 from stepscope.job.collectives import collectives
 from stepscope.job.exposed_sums import ALL, HOST, overlaps

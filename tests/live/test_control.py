@@ -13,8 +13,8 @@ import pytest
 import stepscope
 from recording import start_python
 from stepscope import Last, record_function
+from stepscope.cli.base.options import last, signal_number, times
 from stepscope.cli.environment import words_of
-from stepscope.cli.options import last, signal_number, times
 from stepscope.errors import StepscopeError
 from stepscope.live.client import ask, living
 from stepscope.live.runtime import runtime_folder

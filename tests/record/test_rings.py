@@ -14,7 +14,7 @@ from stepscope.background import EXPORTS, LARGE
 from stepscope.live.captures import write_capture
 from stepscope.live.steps import StepWatch, ranges_of_process
 from stepscope.live.triggers import Triggers, TriggerWatch
-from stepscope.record.inside.budget import CALLS, MODULES, OPERATORS, SAMPLES, Budget
+from stepscope.record.budget import CALLS, MODULES, OPERATORS, SAMPLES, Budget
 from stepscope.record.limits import RECORD_BYTES
 from stepscope.record.running import RUNNING
 

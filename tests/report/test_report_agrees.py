@@ -11,11 +11,11 @@ import pytest
 import stepscope
 from report_data import PageData
 from sample_traces import ONE_RANK, sample_name
-from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.intervals import union
-from stepscope.analysis.shared import shared_analyses
-from stepscope.cli.device import device_facts, device_text
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.shared import shared_analyses
+from stepscope.analysis.work.kernel_names import kernel_name
+from stepscope.analysis.work.work import device_work
+from stepscope.cli.base.device import device_facts, device_text
 from stepscope.report.sections.flame import add_flame
 from stepscope.report.sections.kernels import add_kernels
 from stepscope.report.sections.overview import add_overview

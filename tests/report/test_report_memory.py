@@ -17,9 +17,9 @@ from stepscope import read_trace
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import Category, memory_peak, memory_timeline
 from stepscope.analysis.memory.usage import devices, rows_of_device, with_memory
-from stepscope.cli.show import facts
-from stepscope.report.overview import overview_of
-from stepscope.report.payload import Payload
+from stepscope.cli.base.show import facts
+from stepscope.report.base.overview import overview_of
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.memory import add_memory
 from stepscope.trace.model import MemoryOwner, SliceFlags

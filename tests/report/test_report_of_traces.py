@@ -13,14 +13,14 @@ from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import SAMPLES, sample_name
 from stepscope import read_trace
 from stepscope.analysis.answer import answer
+from stepscope.analysis.base.tree import call_tree
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.host.averages import averages
 from stepscope.analysis.host.step_operators import step_operators
 from stepscope.analysis.steps.steps import step_table
-from stepscope.analysis.tree import call_tree
+from stepscope.report.base.detail import detail_of
+from stepscope.report.base.payload import Payload
 from stepscope.report.build import export_html
-from stepscope.report.detail import detail_of
-from stepscope.report.payload import Payload
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from sample_traces import HOSTILE, recording
+from stepscope.report.base.payload import Payload
 from stepscope.report.build import _compressed
-from stepscope.report.payload import Payload
 from stepscope.report.sections.events import add_events
 
 ROOT = Path(__file__).parents[2]

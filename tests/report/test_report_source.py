@@ -14,7 +14,7 @@ from report_data import PageData
 from report_page import address
 from sample_traces import HOSTILE
 from stepscope import read_trace
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.source import add_source
 from stepscope.trace.model import ThreadState
 

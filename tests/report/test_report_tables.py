@@ -13,13 +13,13 @@ from report_data import PageData
 from report_page import address
 from sample_traces import HOSTILE, ONE_RANK, sample_name
 from stepscope import read_trace
+from stepscope.analysis.base.tree import call_tree
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.modules import module_table
 from stepscope.analysis.memory.by_event import with_memory
-from stepscope.analysis.tree import call_tree
-from stepscope.report.payload import Payload, add_table, known_or_nan
+from stepscope.report.base.payload import Payload, add_table, known_or_nan
 from stepscope.report.sections.flame import add_flame
 from stepscope.report.sections.kernels import add_kernels
 from stepscope.report.sections.modules import add_modules

@@ -14,8 +14,8 @@ import pytest
 from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import HOSTILE, SAMPLES, recording, sample_name, sample_path
 from stepscope import read_trace
-from stepscope.analysis.host.backward import forward_backward
-from stepscope.analysis.tree import lanes
+from stepscope.analysis.base.tree import lanes
+from stepscope.analysis.calls.backward import forward_backward
 from stepscope.report.build import export_html
 from stepscope.trace.model import SliceFlags
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.findings import find_problems
-from stepscope.analysis.shared import shared_analyses
 from stepscope.trace.model import ThreadState, WaitReason
 from training_program import (
     LOOP,

@@ -34,6 +34,7 @@ PLAN = {
     "program_pid": str(os.getpid()),
     "program": "program",
     "options": "{}",
+    "frameworks": "stepscope.frameworks.begin",
 }
 
 

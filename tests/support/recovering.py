@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from inside import run_inside
 from recording import SOURCE_DIR
-from stepscope.record.stream.family import Family
+from stepscope.record.read_back.family import Family
 from stepscope.record.stream.places import StreamFolders
 from stepscope.record.stream.processes import ProcessId
 from stepscope.trace.model import SliceKind, Trace

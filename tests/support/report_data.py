@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 
 import stepscope
 from sample_traces import ONE_RANK, sample_name
-from stepscope.analysis.intervals import union
+from stepscope.analysis.base.intervals import union
 from stepscope.trace.kinds import DEVICE_KINDS, SliceFlags
 
 if TYPE_CHECKING:

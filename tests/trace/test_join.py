@@ -10,7 +10,7 @@ import pytest
 
 from recording import parents, ranges_recorded, trace_of
 from stepscope import record_function
-from stepscope.analysis.tree import call_tree
+from stepscope.analysis.base.tree import call_tree
 from stepscope.formats.chrome.flows import forward_backward_links
 from stepscope.trace.build import build
 from stepscope.trace.join import join_traces

@@ -37,6 +37,9 @@ from typing import TYPE_CHECKING
 from stepscope.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from stepscope.analysis.base.shared import shared_analyses
+    from stepscope.analysis.base.tree import CallTree, call_tree
+    from stepscope.analysis.calls.stated_parts import Part
     from stepscope.analysis.device.busy import (
         DeviceBusy,
         StepBusy,
@@ -52,13 +55,6 @@ if TYPE_CHECKING:
         communication_overlap,
     )
     from stepscope.analysis.device.copies import CopyTable, copy_table
-    from stepscope.analysis.device.idle import (
-        DeviceIdle,
-        IdleGaps,
-        IdleReason,
-        device_idle,
-        idle_gaps,
-    )
     from stepscope.analysis.device.kernels import KernelTable, kernel_table
     from stepscope.analysis.device.math import (
         OperatorFlops,
@@ -84,7 +80,6 @@ if TYPE_CHECKING:
         device_step,
         device_steps,
     )
-    from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
     from stepscope.analysis.findings import (
         DETECTORS,
         Detector,
@@ -109,12 +104,17 @@ if TYPE_CHECKING:
         memory_timeline,
     )
     from stepscope.analysis.memory.usage import Peak
-    from stepscope.analysis.shared import shared_analyses
     from stepscope.analysis.steps.breakdown import StepBreakdown, step_breakdown
-    from stepscope.analysis.steps.parts import Part
     from stepscope.analysis.steps.phases import Phase, phase_table
     from stepscope.analysis.steps.steps import Steps, step_table
-    from stepscope.analysis.tree import CallTree, call_tree
+    from stepscope.analysis.work.idle import (
+        DeviceIdle,
+        IdleGaps,
+        IdleReason,
+        device_idle,
+        idle_gaps,
+    )
+    from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 
 __all__ = [
     "DETECTORS",
@@ -202,6 +202,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "stepscope.analysis.base.shared": "shared_analyses",
+        "stepscope.analysis.base.tree": "CallTree call_tree",
+        "stepscope.analysis.calls.stated_parts": "Part",
         "stepscope.analysis.device.busy": (
             "DeviceBusy StepBusy StreamBusy device_busy step_busy stream_busy"
         ),
@@ -209,7 +212,6 @@ __getattr__, __dir__ = lazy_names(
             "CollectiveTable CommunicationOverlap collective_table communication_overlap"
         ),
         "stepscope.analysis.device.copies": "CopyTable copy_table",
-        "stepscope.analysis.device.idle": "DeviceIdle IdleGaps IdleReason device_idle idle_gaps",
         "stepscope.analysis.device.kernels": "KernelTable kernel_table",
         "stepscope.analysis.device.math": (
             "OperatorFlops TensorCoreTime device_model operator_flops tensor_core_time"
@@ -221,7 +223,6 @@ __getattr__, __dir__ = lazy_names(
         ),
         "stepscope.analysis.device.roofline": "Roofline flops_utilisation roofline",
         "stepscope.analysis.device.steps": "DeviceStep DeviceSteps device_step device_steps",
-        "stepscope.analysis.device.work": "DeviceWork WorkKind device_work",
         "stepscope.analysis.findings": "DETECTORS Detector Facts Finding Severity find_problems",
         "stepscope.analysis.flops.count": "flops_of flops_per_second",
         "stepscope.analysis.host.averages": "Averages averages",
@@ -235,11 +236,10 @@ __getattr__, __dir__ = lazy_names(
             "Category MemoryTimeline NoMemoryError memory_peak memory_timeline"
         ),
         "stepscope.analysis.memory.usage": "Peak",
-        "stepscope.analysis.shared": "shared_analyses",
         "stepscope.analysis.steps.breakdown": "StepBreakdown step_breakdown",
-        "stepscope.analysis.steps.parts": "Part",
         "stepscope.analysis.steps.phases": "Phase phase_table",
         "stepscope.analysis.steps.steps": "Steps step_table",
-        "stepscope.analysis.tree": "CallTree call_tree",
+        "stepscope.analysis.work.idle": "DeviceIdle IdleGaps IdleReason device_idle idle_gaps",
+        "stepscope.analysis.work.work": "DeviceWork WorkKind device_work",
     },
 )

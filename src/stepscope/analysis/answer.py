@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.shared import shared, shared_analyses
+from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.device.counters import CounterMean, counter_means
 from stepscope.analysis.device.lines import device_lines
 from stepscope.analysis.device.power import DevicePower, device_power
 from stepscope.analysis.device.roofline import flops_utilisation
-from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.steps import DeviceStep, device_step
-from stepscope.analysis.device.work import device_work
 from stepscope.analysis.findings import Finding, Severity, find_problems
 from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.intervals import union
 from stepscope.analysis.memory.peak import PeakMemory, peaks_of_memory
-from stepscope.analysis.shared import shared, shared_analyses
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.cores import CoreShortage, core_shortage
 from stepscope.analysis.steps.ledger import Ledger, ledger
 from stepscope.analysis.steps.phases import phase_table, without_compilation
+from stepscope.analysis.steps.start_up import start_up_idle_ns
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.unit import unit_words
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.model import Trace
 from stepscope.units import duration_text
 

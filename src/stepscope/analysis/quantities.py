@@ -22,25 +22,26 @@ from functools import partial
 
 import numpy as np
 
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.shared import shared, shared_analyses
+from stepscope.analysis.base.sums import nearest
+from stepscope.analysis.base.tree import is_named, outermost, rows_named
+from stepscope.analysis.calls.operator_inputs import operator_inputs
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.code.own_lines import place_of
+from stepscope.analysis.code.sampled_stacks import own_path
 from stepscope.analysis.device.busy import device_busy
-from stepscope.analysis.device.idle import waiting_calls
-from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.operator_inputs import operator_inputs
-from stepscope.analysis.host.own_lines import place_of
-from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.quantity import Quantity, Share, Unit
-from stepscope.analysis.shared import shared, shared_analyses
 from stepscope.analysis.steps.compilation import graph_breaks, recompilations
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
 from stepscope.analysis.steps.steps import step_table
-from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import is_named, outermost, rows_named
+from stepscope.analysis.work.idle import waiting_calls
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 

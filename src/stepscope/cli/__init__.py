@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from stepscope.cli.command import COMMANDS, Command, Parser
+    from stepscope.cli.base.command import COMMANDS, Command, Parser
     from stepscope.cli.entry import commands_for, main
 
 __all__ = ["COMMANDS", "Command", "Parser", "commands_for", "main"]
@@ -16,7 +16,7 @@ __all__ = ["COMMANDS", "Command", "Parser", "commands_for", "main"]
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "stepscope.cli.command": "COMMANDS Command Parser",
+        "stepscope.cli.base.command": "COMMANDS Command Parser",
         "stepscope.cli.entry": "commands_for main",
     },
 )

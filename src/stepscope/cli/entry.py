@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from stepscope.cli.command import (
+from stepscope.cli.base.command import (
     BAD_INPUT,
     COMMANDS,
     NOT_FOUND,
@@ -17,9 +17,9 @@ from stepscope.cli.command import (
     ShowVersion,
     add_verbs,
 )
-from stepscope.cli.signals import die_by
-from stepscope.cli.streams import degrade
-from stepscope.cli.terminal import discard_stdout
+from stepscope.cli.base.signals import die_by
+from stepscope.cli.base.streams import degrade
+from stepscope.cli.base.terminal import discard_stdout
 from stepscope.cli.verbs import own_verb, own_verbs
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify

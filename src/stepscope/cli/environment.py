@@ -103,7 +103,7 @@ def _end(process: int) -> None:
 
 def arguments(text: str) -> argparse.Namespace:
     """Return what the variable's value stands for, as the command line would parse it."""
-    from stepscope.cli.command import Parser
+    from stepscope.cli.base.command import Parser
     from stepscope.cli.verbs.run import Run
 
     parser = Parser(prog=NAME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.formats.registry import FORMATS, Format, export_trace, read_trace
+from stepscope.formats.base.registry import FORMATS, Format, export_trace, read_trace
 from stepscope.lazy import loader
 from stepscope.trace.placing import TRACE_SUFFIX
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from stepscope.analysis.change_points import LEAST_EFFECT
+from stepscope.analysis.compare.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.model import Diff
-from stepscope.formats.registry import read_trace
+from stepscope.formats.base.registry import read_trace
 from stepscope.trace.model import Trace
 
 OneTrace = Trace | str | os.PathLike[str]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from stepscope.errors import TraceReadError
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.sqlite_file import sqlite_file
 from stepscope.formats.nsight.systems import is_nsight, read_nsight
-from stepscope.formats.registry import Progress
 from stepscope.formats.rocm.rocpd import is_rocpd, read_rocpd
-from stepscope.formats.sqlite_file import sqlite_file
 from stepscope.trace.model import Trace
 
 _SHOWN = 6

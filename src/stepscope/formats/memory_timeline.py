@@ -72,7 +72,7 @@ def _write_raw(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:
 
 
 def _write_json(value: Any, path: str | os.PathLike[str]) -> None:
-    from stepscope.formats.files import output_file
+    from stepscope.formats.base.files import output_file
 
     with output_file(path) as sink:
         sink.write(json.dumps(value).encode())

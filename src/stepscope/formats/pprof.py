@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from stepscope import _native
-from stepscope.analysis.device.launches import launched_work
-from stepscope.analysis.host.own_lines import place_of
-from stepscope.formats.files import gzipped, output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.sampled import thread_titles
+from stepscope.analysis.calls.launches import launched_work
+from stepscope.analysis.code.own_lines import place_of
+from stepscope.formats.base.files import gzipped, output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.sampled import thread_titles
 from stepscope.trace.kinds import ThreadState, WaitReason
 from stepscope.trace.model import NO_PARENT, Bool, Int64, Trace
 

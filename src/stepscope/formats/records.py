@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.formats.files import output_file
+from stepscope.formats.base.files import output_file
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 

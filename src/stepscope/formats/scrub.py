@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stepscope.analysis.host.own_lines import OWN, own_code, place_of
+from stepscope.analysis.code.own_lines import OWN, own_code, place_of
 from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import Trace
 from stepscope.trace.schema import Track

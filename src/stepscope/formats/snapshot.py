@@ -21,9 +21,9 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.gathered import ABSENT
-from stepscope.formats.gzip import text_chunks
-from stepscope.formats.registry import Progress
+from stepscope.formats.base.gathered import ABSENT
+from stepscope.formats.base.gzip import text_chunks
+from stepscope.formats.base.registry import Progress
 from stepscope.trace.build import build
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import (

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from stepscope.errors import UnsupportedError
+from stepscope.formats.base.files import output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.sampled import thread_titles
 from stepscope.formats.chrome.write import json_text
-from stepscope.formats.files import output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.sampled import thread_titles
 from stepscope.trace.model import NO_PARENT, NO_STEP, SliceKind, Trace
 
 _KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE)

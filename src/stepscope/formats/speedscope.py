@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.host.own_lines import place_of
-from stepscope.formats.files import output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
+from stepscope.analysis.code.own_lines import place_of
+from stepscope.formats.base.files import output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.sampled import SampledStacks, rows_by_track, thread_titles
 from stepscope.trace.model import NO_PARENT, SliceFlags, Trace
 from stepscope.trace.table import UInt32
 

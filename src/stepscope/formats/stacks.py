@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stepscope.analysis.base.tree import call_tree
+from stepscope.analysis.code.stacks import KnownStacks, stack_of_events
 from stepscope.analysis.host.averages import Averages, single_events
-from stepscope.analysis.host.stacks import KnownStacks, stack_of_events
-from stepscope.analysis.tree import call_tree
 from stepscope.errors import UnsupportedError
-from stepscope.formats.files import output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
+from stepscope.formats.base.files import output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.sampled import SampledStacks, rows_by_track, thread_titles
 from stepscope.trace.model import NO_STACK, Int64, Stacks, Trace
 from stepscope.trace.strings import Strings
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from stepscope.formats.files import ExportError, output_file
-from stepscope.formats.registry import Progress
+from stepscope.formats.base.files import ExportError, output_file
+from stepscope.formats.base.registry import Progress
 from stepscope.trace.frames import slices_frame
 from stepscope.trace.model import Trace
 from stepscope.trace.placing import make_private, move_new, staging_folder

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.gathered import ABSENT, Gathered
-from stepscope.formats.gzip import file_bytes
-from stepscope.formats.registry import Progress
+from stepscope.formats.base.gathered import ABSENT, Gathered
+from stepscope.formats.base.gzip import file_bytes
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.xla import XLA_FRAME
 from stepscope.trace.model import Int64, Trace, TraceInfo, Track
-from stepscope.trace.names import XLA_FRAME
-from stepscope.trace.xla import device_number
+from stepscope.trace.names import device_number
 
 Value = int | memoryview
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepscope.analysis.change_points import LEAST_EFFECT
+from stepscope.analysis.base.shared import shared_analyses
+from stepscope.analysis.compare.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.model import NEW, Diff, signed
 from stepscope.analysis.compare.statistics import Comparison, Verdict, compare_samples
@@ -24,7 +25,6 @@ from stepscope.analysis.quantities import (
     words_of,
 )
 from stepscope.analysis.quantity import Quantity, Unit
-from stepscope.analysis.shared import shared_analyses
 from stepscope.gate.model import Check, Judgement, Outcome
 from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, Allowance, Rules, value_text
 from stepscope.trace.model import Trace

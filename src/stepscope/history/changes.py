@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.analysis.change_points import change_points
+from stepscope.analysis.compare.change_points import change_points
 from stepscope.analysis.compare.statistics import compare_samples
 from stepscope.history.runs import METRICS, Metric, Run
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.quantities import quantities, step_times
 from stepscope.analysis.quantity import Unit
-from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.trace.model import Float64, SliceKind, Trace
 from stepscope.trace.revision import BRANCH, CHANGED, COMMIT

@@ -86,7 +86,7 @@ def _profiler(options: argparse.Namespace) -> Any:
 
 
 def _saved(trace: Trace, options: argparse.Namespace) -> list[Path]:
-    from stepscope.formats.registry import export_trace
+    from stepscope.formats.base.registry import export_trace
 
     saved = []
     for path in options.output:

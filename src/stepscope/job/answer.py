@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.findings import find_problems
 from stepscope.analysis.findings.model import Finding, Severity
-from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import TraceReadWarning
-from stepscope.formats.registry import read_trace
+from stepscope.formats.base.registry import read_trace
 from stepscope.job.arrivals import blame_table, lateness, of_several
 from stepscope.job.exposed_sums import ALL
 from stepscope.job.findings import find_job_problems, transfer_ns

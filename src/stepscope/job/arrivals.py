@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.labels import Labels
-from stepscope.analysis.table import Table
+from stepscope.analysis.base.labels import Labels
+from stepscope.analysis.base.table import Table
 from stepscope.job.meetings import Meetings
 from stepscope.job.model import Job
 from stepscope.trace.model import Int64

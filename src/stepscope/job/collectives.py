@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.base.sums import around, distinct_rows, nearest
+from stepscope.analysis.base.tree import ids_where, outermost
 from stepscope.analysis.device.communication import collective_of_kernel
-from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.sums import around, distinct_rows, nearest
-from stepscope.analysis.tree import ids_where, outermost
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.table import Table
+from stepscope.analysis.base.table import Table
 from stepscope.job.model import Job
 from stepscope.trace.model import Int64
 

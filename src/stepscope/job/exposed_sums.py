@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.analysis.intervals import Intervals, union
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.job.collectives import Collectives
 from stepscope.job.work import busy_host
 from stepscope.trace.model import Bool, Int64, Trace

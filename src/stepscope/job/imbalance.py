@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.table import Table
+from stepscope.analysis.base.table import Table
 from stepscope.job.arrivals import group_words
 from stepscope.job.model import Job
 from stepscope.trace.model import Float64, Int64

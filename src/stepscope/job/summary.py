@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.errors import StepscopeError, TraceReadWarning
-from stepscope.formats.registry import read_trace
+from stepscope.formats.base.registry import read_trace
 from stepscope.job.collectives import Collectives, Kind, collectives
 from stepscope.job.exposed_sums import Overlap, overlaps
 from stepscope.job.names import rank_in_name

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.base.landmarks import landmarks
 from stepscope.analysis.findings.memory import DRIVER_ALLOCATION
-from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.unit import WHOLE_RUN
 from stepscope.job.model import Job

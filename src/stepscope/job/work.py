@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.sums import distinct, nearest, with_children
+from stepscope.analysis.base.tree import ids_where
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.findings.memory import DRIVER_ALLOCATION
 from stepscope.analysis.findings.spots import place_words
-from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import Ledger, ledger
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.steps import Steps, StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.unit import WHOLE_RUN
-from stepscope.analysis.sums import distinct, nearest, with_children
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.model import Bool, Int64, SliceFlags, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
 

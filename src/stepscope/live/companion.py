@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
-from stepscope.formats.registry import suffix_of
+from stepscope.formats.base.registry import suffix_of
 from stepscope.live.captures import free_path, with_rank
 from stepscope.live.requests import (
     RequestError,
@@ -32,14 +32,14 @@ from stepscope.live.server import ControlServer
 from stepscope.live.steps import STEP_NAMES, StepWatch
 from stepscope.live.triggers import LOOK_EVERY_S, Triggers, TriggerWatch, resident_bytes
 from stepscope.notices import notify
+from stepscope.record.facts import start_ticks
 from stepscope.record.inside.boot import read_plan
-from stepscope.record.inside.facts import start_ticks
 from stepscope.record.options import RecordOptions
+from stepscope.record.read_back.relations import RunProcess, ancestors
 from stepscope.record.source import known_options
 from stepscope.record.stream.notes import END, FACTS, FAILURES
 from stepscope.record.stream.places import StreamFolders, own_folders
 from stepscope.record.stream.processes import is_running
-from stepscope.record.stream.relations import RunProcess, ancestors
 from stepscope.trace.launcher import job_name, wall_ns_of_ticks
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError
 from stepscope.live.captures import save
-from stepscope.record.stream.family import Family
+from stepscope.record.read_back.family import Family
 from stepscope.record.stream.places import StreamFolders, is_unsealed, only_sealer, own_folders
 
 if TYPE_CHECKING:

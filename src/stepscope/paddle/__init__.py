@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from stepscope.frameworks.paddle.dialect.result import load_profiler_result
     from stepscope.frameworks.paddle.dialect.states import ProfilerState, make_scheduler
     from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget
+    from stepscope.frameworks.paddle.event_types import TracerEventType
     from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView
-    from stepscope.trace.event_types import TracerEventType
 
 __all__ = [
     "Profiler",
@@ -37,7 +37,7 @@ __all__ = [
 def _event_types() -> Any:
     """Return Paddle's own type if the program has imported it, which it may yet do."""
     from stepscope.frameworks.paddle.dialect.event_types import of_paddle
-    from stepscope.trace.event_types import TracerEventType
+    from stepscope.frameworks.paddle.event_types import TracerEventType
 
     return of_paddle(TracerEventType) or TracerEventType
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.errors import StepscopeError
 from stepscope.query.views import VIEWS, View
 from stepscope.trace.model import Trace

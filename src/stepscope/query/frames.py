@@ -8,16 +8,16 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.answer import answer
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.base.labels import input_dims
+from stepscope.analysis.base.sums import distinct
+from stepscope.analysis.calls.module_calls import module_calls
+from stepscope.analysis.code.stacks import KnownStacks, stack_labels, stacks_of_samples
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.host.module_calls import module_calls
 from stepscope.analysis.host.modules import module_table
-from stepscope.analysis.host.stacks import KnownStacks, stack_labels, stacks_of_samples
-from stepscope.analysis.labels import input_dims
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.cores import ready_in_steps
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.sums import distinct
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.frames import slices_frame, table_frame, text_series
 from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.query import frames
 from stepscope.registry import Registry
 from stepscope.trace.model import Trace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,8 +12,8 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.record.inputs import spelled_inputs, with_inputs
-from stepscope.trace.event_types import TracerEventType, event_type_fragment
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import stated_fragment
 from stepscope.trace.kinds import device_type_name
 from stepscope.trace.model import (
     NO_THREAD,
@@ -37,7 +38,7 @@ _Table = TypeVar("_Table", bound=Table)
 
 _NO_INDEX = 0xFF
 _RANGE_CATEGORY = "user_annotation"
-_TYPES = frozenset(map(event_type_fragment, TracerEventType))
+_STATED = re.compile(stated_fragment("[A-Za-z]+"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,9 @@ def _args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[String
     fragment_id = np.zeros(len(texts), np.uint32)
     for text_id in _distinct(ranges):
         text = texts[text_id]
-        fragment_id[text_id] = interned(text if text in _TYPES else f'"args": {_dumps(text)}')
+        fragment_id[text_id] = interned(
+            text if _STATED.fullmatch(text) else f'"args": {_dumps(text)}'
+        )
     rest[is_range] = fragment_id[ranges[is_range]]
 
     others = np.where(is_range, 0, detail)

@@ -1,4 +1,4 @@
-"""Wrappers for the sources of phases: they record calls as ranges of a Paddle event type."""
+"""Wrappers for the sources of phases: they record calls as ranges that state their part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
-from stepscope.trace.event_types import TracerEventType, event_type_fragment
+from stepscope.trace.keys import stated_fragment
 from stepscope.trace.kinds import SliceKind
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     _Function = Callable[..., Any]
 
 RANGE_KIND = int(SliceKind.RANGE)  # a plain number, as it is passed for every range
-FORWARD = event_type_fragment(TracerEventType.Forward)
-BACKWARD = event_type_fragment(TracerEventType.Backward)
+FORWARD = stated_fragment("Forward")
+BACKWARD = stated_fragment("Backward")
 BACKWARD_NAME = "Gradient Backward"
-OPTIMIZATION = event_type_fragment(TracerEventType.Optimization)
-DATALOADER = event_type_fragment(TracerEventType.Dataloader)
+OPTIMIZATION = stated_fragment("Optimization")
+DATALOADER = stated_fragment("Dataloader")
 
 
 def never() -> bool:

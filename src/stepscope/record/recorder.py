@@ -221,7 +221,7 @@ class Recorder:
         pauses_ns: Sequence[tuple[int, int]],
         cost_ns: float,
     ) -> Trace:
-        from stepscope.record.inside.facts import raw_facts
+        from stepscope.record.facts import raw_facts
         from stepscope.trace.build import build, since, started_outside
         from stepscope.trace.join import merge_parts
         from stepscope.trace.process_facts import facts_of

@@ -7,7 +7,7 @@ from enum import Enum, IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stepscope.record.inside import budget
+from stepscope.record import budget
 from stepscope.record.options import SHARED_OPTIONS, Option, RecordOptions
 from stepscope.registry import Registry
 

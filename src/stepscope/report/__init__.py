@@ -9,8 +9,8 @@ from stepscope.analysis.compare.model import Diff
 from stepscope.analysis.host.modules import NOTEBOOK as MODULES_NOTEBOOK
 from stepscope.analysis.host.modules import ModuleTable
 from stepscope.analysis.memory.timeline import MemoryTimeline
+from stepscope.formats.base.registry import FORMATS, Format
 from stepscope.formats.memory_timeline import TIMELINE_FORMATS
-from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.trace.model import NOTEBOOK, Trace
 

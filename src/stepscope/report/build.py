@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscope.analysis.host.source_files import program_folders
+from stepscope.analysis.base.shared import shared_analyses
+from stepscope.analysis.code.source_files import program_folders
 from stepscope.analysis.memory.by_event import MEMORY_NAME
 from stepscope.analysis.memory.timeline import MemoryTimeline
 from stepscope.analysis.memory.usage import with_memory
-from stepscope.analysis.shared import shared_analyses
-from stepscope.formats.files import gzipped, output_file
-from stepscope.formats.registry import Progress
-from stepscope.report.detail import MOST_SLICES, detail_of
+from stepscope.formats.base.files import gzipped, output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.report.base.detail import MOST_SLICES, detail_of
+from stepscope.report.base.payload import Payload
 from stepscope.report.pages import MEMORY, PAGES, STATIC, Page, Section
-from stepscope.report.payload import Payload
 from stepscope.report.sections.events import add_events, add_strings
 from stepscope.report.sections.memory import add_memory
 from stepscope.trace.keys import EVENT_INDEX, FORWARD_THREAD, SEQUENCE_NUMBER

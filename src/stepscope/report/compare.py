@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.compare.flame import diff_flame
 from stepscope.analysis.compare.model import Diff, DiffTable, signed
 from stepscope.analysis.compare.side import Side
-from stepscope.analysis.shared import shared_analyses
+from stepscope.report.base.payload import Payload
 from stepscope.report.build import write_page
 from stepscope.report.notebook import nothing_html, table_html
 from stepscope.report.pages import Page
-from stepscope.report.payload import Payload
 from stepscope.report.sections.events import add_events
 from stepscope.report.sections.timeline import add_timeline
 from stepscope.text.diff import facts_lines, other_lines, row_note, shown_rows

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.labels import shown_name
+from stepscope.analysis.base.labels import shown_name
 from stepscope.job.answer import JobAnswer
 from stepscope.job.arrivals import blame_table, of_several
 from stepscope.job.late import step_delays
 from stepscope.job.model import Job
 from stepscope.job.path import WORK, critical_path
+from stepscope.report.base.payload import Payload, add_table, known_or_nan
 from stepscope.report.build import write_page
 from stepscope.report.pages import Page
-from stepscope.report.payload import Payload, add_table, known_or_nan
 from stepscope.trace.model import DEVICE_KINDS, Float64, Int64, SliceFlags, SliceKind, Trace
 
 MOST_ARRIVALS = 250_000

@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from stepscope.analysis.answer import Answer, answer
-from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.steps.unit import unit_words
-from stepscope.report.overview import Overview, TopRow, overview_of, source_of
+from stepscope.report.base.overview import Overview, TopRow, overview_of, source_of
 from stepscope.trace.model import Trace
 from stepscope.units import duration_text, percent_text, size_text
 

@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from stepscope.registry import Registry
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.flame import add_flame
 from stepscope.report.sections.kernels import add_kernels
 from stepscope.report.sections.memory import add_memory

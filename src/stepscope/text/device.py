@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from stepscope.analysis.device.busy import DeviceBusy, StepBusy, StreamBusy
 from stepscope.analysis.device.communication import CollectiveTable, CommunicationOverlap
 from stepscope.analysis.device.copies import CopyTable
-from stepscope.analysis.device.idle import DeviceIdle, IdleGaps, IdleReason
-from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, KernelTable
 from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
 from stepscope.analysis.device.peaks import Peaks
 from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
 from stepscope.analysis.device.roofline import Roofline
 from stepscope.analysis.device.steps import DeviceSteps
+from stepscope.analysis.work.idle import DeviceIdle, IdleGaps, IdleReason
+from stepscope.analysis.work.kernel_names import kernel_name
 from stepscope.text.layout import Column, printable, rows_left_out, text_lines
 from stepscope.trace.model import Bool, Int64
 from stepscope.units import duration_text, percent_text, rate_text, scaled_text, size_text

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stepscope.analysis.host.modules import ModuleTable
-from stepscope.formats.files import ExportError, output_file
+from stepscope.formats.base.files import ExportError, output_file
 from stepscope.text.layout import Column, printable, rows_left_out, text_lines
 from stepscope.trace.model import Int64
 from stepscope.units import duration_text, percent_text, scaled_text, size_text

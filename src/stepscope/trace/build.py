@@ -24,7 +24,6 @@ from stepscope.trace.schema import (
     TraceInfo,
 )
 from stepscope.trace.strings import Strings
-from stepscope.trace.xla import xla_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -32,16 +31,21 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace, Track
     from stepscope.trace.table import Bool, Int32, Int64, UInt8, UInt32
 
+    BareKinds = Callable[[Slices, Sequence[Track], Strings], UInt8 | None]
 
 _Events = TypeVar("_Events", Memory, Samples, Held)
 
 
-def build(captured: Captured, info: TraceInfo) -> Trace:
-    """Order, classify and nest slices, number their steps, and assign memory to them."""
+def build(captured: Captured, info: TraceInfo, bare_kinds: BareKinds | None = None) -> Trace:
+    """Order, classify and nest slices, number their steps, and assign memory to them.
+
+    ``bare_kinds`` returns the kinds of slices without a category, None where it cannot tell.
+    """
     raw = captured.slices
     order = _native.slice_order(raw.start_ns, raw.duration_ns)
     slices = raw if order is None else raw.take(order)
-    kind = _kinds(slices, captured.tracks, captured.strings)
+    bare = bare_kinds and bare_kinds(slices, captured.tracks, captured.strings)
+    kind = _kinds(slices, captured.strings, bare)
     flags = np.ascontiguousarray(slices.flags)
     nesting, flags = nested(slices, kind, flags, captured.strings)
     parent, depth, self_ns, overlaps, _ = nesting
@@ -139,12 +143,11 @@ def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:
     return {"sequence": sequence, "forward_thread": forward_thread}
 
 
-def _kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8:
+def _kinds(slices: Slices, strings: Strings, bare: UInt8 | None) -> UInt8:
     table = np.zeros(len(strings), np.uint8)
     for category in _native.present(slices.category):
         table[category] = kind_of_category(strings[int(category)])
     kind: UInt8 = table[slices.category]
-    bare = xla_kinds(slices, tracks, strings)
     if bare is not None:
         kind = np.where(slices.category == 0, bare, kind)
     ranges = np.flatnonzero((kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR))

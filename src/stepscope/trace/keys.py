@@ -10,6 +10,7 @@ RECORD_FUNCTION_ID = "Record function id"
 CALL_STACK = "Call stack"
 MODULE_HIERARCHY = "Module Hierarchy"
 BYTES = "bytes"
+STATED_PART = "Event type"  # what part of a step a range says it is: forward, optimizer, ...
 CAPTURED_NODE = "captured node"  # ties work of a CUDA graph to the event that put it there
 
 # An operator's inputs, each a list.
@@ -40,3 +41,8 @@ OUT_ELEMENTS = "Out msg nelems"
 DTYPE = "dtype"
 IS_ASYNC = "Is asynchronized op"
 MODULE = "Module"
+
+
+def stated_fragment(word: str) -> str:
+    """Return the argument that states a part, as the inside of a JSON object."""
+    return f'"{STATED_PART}": "{word}"'

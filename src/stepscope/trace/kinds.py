@@ -144,7 +144,7 @@ _KIND_OF_CATEGORY = {
     "cuda_sync": SliceKind.SYNC,
     "gpu_user_annotation": SliceKind.DEVICE_RANGE,
     "mtia_user_annotation": SliceKind.DEVICE_RANGE,
-    # Paddle's: see TracerEventType. Its kernels and copies have the names above.
+    # Paddle's event types. Its kernels and copies have the names above.
     "operatorinner": SliceKind.OPERATOR,
     "dygraphkernellaunch": SliceKind.OPERATOR,
     "statickernellaunch": SliceKind.OPERATOR,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Track
 
 COLLECTION = "Python garbage collection"  # a range around each run of the collector
 RESIDENT_MEMORY = "resident memory"  # a counter of the process
@@ -20,7 +24,6 @@ COMPILED_BACKWARD = ", backward"  # the name's suffix: a region's gradient is co
 RECOMPILED = re.compile(rf"{re.escape(COMPILATION)} (?:\d+/)?\d+/[1-9]")
 GRAPH_BREAK = "graph break: "  # of torch.compile
 FRAME = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # ``model.py(12): Model.forward``
-XLA_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
 
 BACKENDS = "(?:nccl|rccl|hccl|xccl|gloo|ucc|mpi|pccl)"  # libraries that implement collectives
 BACKEND_COLLECTIVE = re.compile(rf"^{BACKENDS}:\w")  # torch's ranges: ``gloo:all_reduce``
@@ -31,6 +34,23 @@ _CALLS_VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 def plain_call(name: str) -> str:
     """Return a call as programmers write it: CUPTI appends the version of its arguments."""
     return _CALLS_VERSION.sub("", name) if name.startswith("cu") and "(" not in name else name
+
+
+NO_NUMBER = -1
+_DEVICE_PROCESS = re.compile(r"^/device:(?!CPU)[A-Za-z]\w*:(\d+)")  # ``/device:GPU:0``
+_STREAM = re.compile(r"stream\D{0,3}(\d+)", re.IGNORECASE)
+
+
+def device_number(track: Track) -> int:
+    """Return the number of the device that a track's process is named after, or NO_NUMBER."""
+    match = _DEVICE_PROCESS.match(track.process_name)
+    return int(match[1]) if match else NO_NUMBER
+
+
+def stream_number(track: Track) -> int:
+    """Return the number of the stream that a device's track is named after, or NO_NUMBER."""
+    match = _STREAM.search(track.thread_name) if device_number(track) != NO_NUMBER else None
+    return int(match[1]) if match else NO_NUMBER
 
 
 _NOT_LETTERS = re.compile(r"[^a-z]")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def facts_of(raw: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the fields of a TraceInfo that a process can tell at any time.
 
-    ``raw`` comes from ``record/inside/facts.py``, perhaps from a stranger's file: invalid values
+    ``raw`` comes from ``record/facts.py``, perhaps from a stranger's file: invalid values
     are left out. ``job`` is what frameworks say of the process's place.
     """
     environ = _texts_by_name(raw.get("environment"))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gzip import inflated_head
-from stepscope.formats.registry import format_of
+from stepscope.formats.base.gzip import inflated_head
+from stepscope.formats.base.registry import format_of
 from stepscope.record.stream.places import UNSEALED
 from stepscope.trace.placing import TRACE_SUFFIX
 from stepscope.trace.store import is_stored_trace

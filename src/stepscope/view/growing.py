@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.errors import StepscopeError
 from stepscope.live.client import ask
+from stepscope.record.read_back.reading import recovered
 from stepscope.record.stream.places import is_unsealed, read_folders
-from stepscope.record.stream.reading import recovered
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.overview import add_overview
 
 _PAUSE_S = 1.0  # between two looks, at least

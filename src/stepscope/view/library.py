@@ -16,10 +16,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.host.step_operators import step_operators
 from stepscope.analysis.memory.timeline import memory_peak
-from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps, step_table

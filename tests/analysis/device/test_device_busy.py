@@ -22,8 +22,8 @@ from device_reference import (
 from made_trace import Call, trace_of_calls
 from sample_traces import H200, ONE_RANK, json_events, sample_name, sample_path
 from stepscope.analysis.device.busy import device_busy, step_busy, stream_busy
-from stepscope.analysis.device.work import WorkKind, device_work, is_communication
 from stepscope.analysis.steps.steps import step_table
+from stepscope.analysis.work.work import WorkKind, device_work, is_communication
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,8 +25,8 @@ from stepscope.analysis.device.math import (
     uses_tensor_cores,
 )
 from stepscope.analysis.device.peaks import peak_flops_per_second
-from stepscope.analysis.device.work import is_communication
 from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.work.work import is_communication
 from stepscope.cli import main
 from stepscope.trace.model import SliceKind
 

@@ -11,7 +11,7 @@ from made_trace import Call, trace_of_calls
 from stepscope.analysis.answer import answer
 from stepscope.analysis.device.steps import device_step, device_steps
 from stepscope.cli import main
-from stepscope.cli.device import device_text
+from stepscope.cli.base.device import device_text
 from stepscope.trace.model import save_trace
 
 if TYPE_CHECKING:

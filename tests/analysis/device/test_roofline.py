@@ -21,7 +21,7 @@ from stepscope.analysis.device.peaks import (
 )
 from stepscope.analysis.device.roofline import flops_utilisation, roofline
 from stepscope.cli import main
-from stepscope.cli.device import device_text
+from stepscope.cli.base.device import device_text
 
 if TYPE_CHECKING:
     from pathlib import Path

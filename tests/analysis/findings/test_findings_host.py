@@ -19,8 +19,8 @@ from host_findings import (
     spend,
     training,
 )
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.findings import Severity
-from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.trace.model import ThreadState, WaitReason

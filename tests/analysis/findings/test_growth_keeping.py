@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sample_traces import recording
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.source_files import SourceFiles
 from stepscope.analysis.findings.growth import keeping_path
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.source_files import SourceFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.tree import call_tree
 from stepscope.analysis.host.averages import Averages, averages, single_events
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import SliceFlags
 
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from made_trace import Bytes, Call, trace_of_calls
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.tree import call_tree
 from stepscope.analysis.host.averages import averages, grouped, single_events
 from stepscope.analysis.host.counted import counted_columns, self_within
-from stepscope.analysis.intervals import union
 from stepscope.analysis.memory.by_event import with_memory
-from stepscope.analysis.tree import call_tree
 
 if TYPE_CHECKING:
+    from stepscope.analysis.base.intervals import Intervals
     from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Trace
 
 

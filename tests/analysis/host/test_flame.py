@@ -9,12 +9,12 @@ import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import SAMPLES, sample_name
+from stepscope.analysis.base.tree import call_tree
+from stepscope.analysis.code.stacks import stack_of_events
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import ALL, NO_LAUNCH, OUTSIDE, flame_graph
 from stepscope.analysis.host.flame_merge import OTHERS
-from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.memory.usage import memory_events
-from stepscope.analysis.tree import call_tree
 from stepscope.formats import read_trace
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from made_trace import Call, trace_of_calls
 from module_recording import module_rows, modules_recorded, recorded
 from recording import trace_of
 from sample_traces import json_events, sample_path
+from stepscope.analysis.base.tree import call_tree
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.modules import module_of_slices, module_table
 from stepscope.analysis.memory.usage import memory_of_slices
-from stepscope.analysis.tree import call_tree
 from stepscope.formats import export_trace, read_trace
-from stepscope.formats.files import ExportError
+from stepscope.formats.base.files import ExportError
 from stepscope.record.options import RecordOptions
 from stepscope.record.session import Session
 from stepscope.record.source import make_sources

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from made_trace import Call, Sample, trace_of_calls
+from stepscope.analysis.base.intervals import union
 from stepscope.analysis.host.flame_merge import NATIVE
 from stepscope.analysis.host.sampled_flame import NO_PYTHON, sampled_flame_graph
-from stepscope.analysis.intervals import union
 from stepscope.trace.model import SliceKind, ThreadState
 
 if TYPE_CHECKING:

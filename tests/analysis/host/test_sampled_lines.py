@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from made_trace import Call, Sample, trace_of_calls
-from stepscope.analysis.host.own_lines import NO_LINE
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.calls.waiting import Doing
+from stepscope.analysis.code.own_lines import NO_LINE
 from stepscope.analysis.host.sampled_lines import sampled_lines
-from stepscope.analysis.host.waiting import Doing
-from stepscope.analysis.intervals import union
 from stepscope.trace.model import ThreadState
 
 if TYPE_CHECKING:

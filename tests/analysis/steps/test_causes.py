@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.analysis.host.own_lines import OWN, Place
-from stepscope.analysis.host.sampled_stacks import SampledStack
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.code.own_lines import OWN, Place
+from stepscope.analysis.code.sampled_stacks import SampledStack
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
-from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
 
 OWN_LINE = Place("train.py", 7, "main")

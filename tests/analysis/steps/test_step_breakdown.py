@@ -8,10 +8,10 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from sample_traces import SAMPLES, sample_name
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.steps.breakdown import step_breakdown
-from stepscope.analysis.steps.parts import Part
 from stepscope.formats import read_trace
-from stepscope.trace.event_types import TracerEventType, event_type_fragment
+from stepscope.trace.keys import stated_fragment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def test_a_moment_of_python_between_operators_is_part_of_them_a_long_one_is_not(
 
 
 def test_a_forward_that_is_computed_again_in_the_backward_is_backward() -> None:
-    again = Call("Block", 300, 400, RANGE, rest=event_type_fragment(TracerEventType.Forward))
+    again = Call("Block", 300, 400, RANGE, rest=stated_fragment("Forward"))
     trace = trace_of_calls([step(0, 1000), Call(ENGINE, 200, 500), again])
     assert us(trace) == {"backward": 300, "other": 700}
 

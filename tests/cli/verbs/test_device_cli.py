@@ -14,10 +14,10 @@ from made_trace import Call, trace_of_calls
 from sample_traces import HOSTILE, ONE_RANK, sample_name
 from stepscope import notices
 from stepscope.analysis.device.busy import device_busy
-from stepscope.analysis.device.idle import idle_gaps
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.work.idle import idle_gaps
+from stepscope.analysis.work.work import device_work
 from stepscope.cli import main
-from stepscope.cli.device import VIEWS, device_text
+from stepscope.cli.base.device import VIEWS, device_text
 from stepscope.text.device import kernel_name_text
 from stepscope.trace.model import save_trace as save
 

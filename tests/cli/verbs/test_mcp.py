@@ -15,7 +15,7 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from command_line import ENVIRONMENT
 from made_trace import Call, trace_of_calls
-from stepscope.cli.tools_for_agents import Tools
+from stepscope.cli.base.tools_for_agents import Tools
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:

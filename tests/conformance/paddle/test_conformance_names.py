@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from both import OURS, THEIRS, assert_same, on_both, raised, warned
 
-from stepscope.trace.event_types import TracerEventType
+from stepscope.frameworks.paddle.event_types import TracerEventType
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ import numpy as np
 
 from chrome_json import read_text, slice_of, trace_of
 from stepscope.analysis.host.step_operators import step_operators
-from stepscope.cli.show import headline
+from stepscope.cli.base.show import headline
 from stepscope.formats import read_trace
-from stepscope.formats.asynchronous import async_rows
+from stepscope.formats.base.asynchronous import async_rows
 from stepscope.formats.chrome.write import export_chrome
 from stepscope.formats.perfetto.write import export_perfetto
 from stepscope.trace.model import SliceFlags, SliceKind

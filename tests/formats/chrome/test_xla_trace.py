@@ -10,7 +10,7 @@ import pytest
 import stepscope
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.kernels import kernel_table
-from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

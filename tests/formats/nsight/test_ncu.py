@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made_ncu import NCU_LONG, NCU_WIDE
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.work.work import device_work
 from stepscope.errors import TraceReadError
 from stepscope.formats import read_trace
 

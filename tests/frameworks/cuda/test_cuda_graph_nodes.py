@@ -10,9 +10,9 @@ import pytest
 
 from command_line import python
 from stepscope import _native, profile, record_function
-from stepscope.analysis.device.launches import captured_nodes
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.calls.launches import captured_nodes
 from stepscope.analysis.host.source_lines import source_lines
+from stepscope.analysis.work.work import device_work
 from stepscope.frameworks.cuda.cupti_columns import work_captured
 from stepscope.frameworks.cuda.graphs import NAME, nodes_of
 from stepscope.frameworks.cuda.graphs import captured_nodes as node_events

@@ -16,7 +16,7 @@ from stepscope import _native
 from stepscope.analysis.device.power import device_power
 from stepscope.analysis.findings import Finding, Severity, find_problems
 from stepscope.formats import export_trace, read_trace
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.kernels import add_kernels
 from stepscope.report.sections.timeline import add_timeline
 from stepscope.trace.model import Trace

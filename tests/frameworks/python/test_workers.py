@@ -17,7 +17,7 @@ import pytest
 from recording import chain_of, nothing_left_on, row_of, run_python
 from stepscope import MemoryLimit, profile, record_function, schedule
 from stepscope._native import now_ns, recording
-from stepscope.analysis.device.launches import captured_nodes
+from stepscope.analysis.calls.launches import captured_nodes
 from stepscope.record.source import SOURCES, Source
 from stepscope.trace.keys import CAPTURED_NODE
 from stepscope.trace.schema import NO_SLICE, Captured, Slices, Track

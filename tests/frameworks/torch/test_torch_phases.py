@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recording import chain_of, row_of
-from stepscope.analysis.host.event_types import event_types
+from stepscope.frameworks.paddle.event_types import TracerEventType
+from stepscope.frameworks.paddle.views.event_types import event_types
 from stepscope.frameworks.torch.phases import TorchPhases
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import make_sources
-from stepscope.trace.event_types import TracerEventType
 
 torch = pytest.importorskip("torch")
 

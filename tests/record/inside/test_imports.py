@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _AGENT = {
     "stepscope._native",
     "stepscope.record.inside.boot",
-    "stepscope.record.inside.facts",
-    "stepscope.record.inside.triggers",
+    "stepscope.record.facts",
+    "stepscope.record.triggers",
     "stepscope.trace.cores",
     "stepscope.trace.variables",
 }
@@ -114,7 +114,7 @@ def test_a_small_library_brings_no_more_of_the_standard_library(
         pytest.skip(f"{library} is not installed")
     plain, recorded, _ = modules(tmp_path, f"import {library}", annotations=True)
     more = recorded[1] - plain[1]
-    assert "stepscope.record.inside.frameworks" in more
+    assert "stepscope.frameworks.begin" in more
     # No module of a program can have the name __future__.
     assert {name for name in more if not is_ours(name)} <= {"__future__"}
     assert plain[1] <= recorded[1]

@@ -14,11 +14,12 @@ import pytest
 from command_line import python
 from recording import run_python
 from stepscope.cli import main
-from stepscope.cli.ranks.folder import ranks_in
-from stepscope.cli.ranks.launch import is_job
+from stepscope.cli.base.rank_folder import ranks_in
+from stepscope.cli.base.rank_launch import is_job
 from stepscope.errors import TraceReadWarning
 from stepscope.formats import read_trace
-from stepscope.record.stream.leftovers import leftovers
+from stepscope.record.read_back.leftovers import leftovers
+from stepscope.record.read_back.sealing import sealed
 from stepscope.record.stream.places import (
     MEMORY_VARIABLE,
     StreamFolders,
@@ -26,7 +27,6 @@ from stepscope.record.stream.places import (
     new_memory_folder,
 )
 from stepscope.record.stream.processes import ProcessId
-from stepscope.record.stream.sealing import sealed
 from stepscope.trace.kinds import SliceFlags
 
 # Ranges on two threads and in a worker process; then it ends without a word to Python.

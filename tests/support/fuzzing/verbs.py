@@ -9,7 +9,8 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli import files, main
+from stepscope.cli import main
+from stepscope.cli.base import files
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:

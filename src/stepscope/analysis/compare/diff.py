@@ -9,7 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from stepscope.analysis.change_points import LEAST_EFFECT
+from stepscope.analysis.base.shared import both, shared_analyses
+from stepscope.analysis.compare.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.evidence import evidence, with_evidence
 from stepscope.analysis.compare.matching import Match, matched, renamed_modules
 from stepscope.analysis.compare.model import (
@@ -29,7 +30,6 @@ from stepscope.analysis.compare.statistics import Comparison, compare_samples, c
 from stepscope.analysis.findings import Finding, find_problems
 from stepscope.analysis.memory.blocks import blocks_of_device, totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
-from stepscope.analysis.shared import both, shared_analyses
 from stepscope.trace.model import SliceKind, Trace
 
 _SYNCHRONIZE = ("Synchronize", "synchronize")

@@ -19,6 +19,7 @@ from math import comb
 
 import numpy as np
 
+from stepscope.analysis.base.sums import distinct_pairs
 from stepscope.analysis.compare.side import Run, Side, Work
 from stepscope.analysis.compare.statistics import (
     ALPHA,
@@ -28,7 +29,6 @@ from stepscope.analysis.compare.statistics import (
     Test,
     Verdict,
 )
-from stepscope.analysis.sums import distinct_pairs
 from stepscope.trace.model import Bool, Float64, Int64
 
 _QUANTILE = 0.1  # of the times of one call over the steps

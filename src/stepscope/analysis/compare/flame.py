@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.base.labels import shown_name
+from stepscope.analysis.base.shared import shared_analyses
+from stepscope.analysis.base.sums import distinct_pairs, summed
+from stepscope.analysis.base.tree import levels
 from stepscope.analysis.compare.model import Diff
 from stepscope.analysis.compare.side import Run, Side
 from stepscope.analysis.compare.sorting import BETWEEN
-from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.flame import without_address
-from stepscope.analysis.labels import shown_name
-from stepscope.analysis.shared import shared_analyses
-from stepscope.analysis.sums import distinct_pairs, summed
-from stepscope.analysis.tree import levels
+from stepscope.analysis.work.kernel_names import kernel_name
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Int64
 
 LEAST_SHARE = 0.0005  # a path that takes less of a step on both sides is part of its caller

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.host.backward import process_of_tracks
-from stepscope.analysis.intervals import Timeline, innermost, union
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.base.intervals import Timeline, innermost, union
+from stepscope.analysis.base.tree import span_mask
+from stepscope.analysis.calls.backward import process_of_tracks
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.tree import span_mask
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceFlags, Trace
 
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.shared import shared_analyses
+from stepscope.analysis.base.sums import summed
+from stepscope.analysis.code.sampled_stacks import SampledStack, sampled_stacks
 from stepscope.analysis.compare.moments import Moments, Windows, moments, windows
 from stepscope.analysis.compare.sorting import Sorting, sorting
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.sampled_stacks import SampledStack, sampled_stacks
-from stepscope.analysis.intervals import union
-from stepscope.analysis.shared import shared_analyses
-from stepscope.analysis.sums import summed
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.model import NO_STACK, Int64, Trace
 
 FEWEST_SAMPLES = 20  # fewer samples outside operators say too little

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from stepscope.analysis.base.labels import input_dims, shown_name
+from stepscope.analysis.base.sums import distinct, distinct_pairs, nearest, summed
+from stepscope.analysis.base.tree import distinct_ids
+from stepscope.analysis.calls.module_calls import ModuleGroups, module_calls
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.compare.moments import Moments, Windows
-from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.host.flame import without_address
-from stepscope.analysis.host.module_calls import ModuleGroups, module_calls
-from stepscope.analysis.labels import input_dims, shown_name
-from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts
-from stepscope.analysis.sums import distinct, distinct_pairs, nearest, summed
-from stepscope.analysis.tree import distinct_ids
+from stepscope.analysis.steps.parts import GLUE_NS, host_parts
+from stepscope.analysis.work.kernel_names import kernel_name
+from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.keys import INPUT_DIMS
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.trace.names import MODULE_PREFIX

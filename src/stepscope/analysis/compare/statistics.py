@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepscope.analysis.change_points import LEAST_EFFECT
+from stepscope.analysis.compare.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.oddities import oddities, warm_up
 from stepscope.analysis.compare.resampling import (
     RUN_SPREAD,

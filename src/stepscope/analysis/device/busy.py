@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import summed
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.steps.steps import step_table
-from stepscope.analysis.sums import summed
-from stepscope.analysis.table import Table
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.model import Int64, Trace
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.flops.count import flops_per_second as per_second
-from stepscope.analysis.table import Table
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import COLLECTIVE, DTYPE, GROUP_SIZE, IN_ELEMENTS, OUT_ELEMENTS

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.flops.count import flops_per_second as per_second
-from stepscope.analysis.table import Table
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import Float64, Int64, Trace
 

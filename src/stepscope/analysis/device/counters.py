@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.trace.model import Float64, Int64, Trace
 

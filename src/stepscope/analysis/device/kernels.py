@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.labels import shown_name
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import distinct, distinct_pairs, summed
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.math import uses_tensor_cores
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.labels import shown_name
-from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import distinct, distinct_pairs, summed
-from stepscope.analysis.table import Table
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 

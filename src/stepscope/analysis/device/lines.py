@@ -13,15 +13,15 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import captured_nodes
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.module_calls import forward_rows
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.sampled_stacks import own_path, sampled_stacks
-from stepscope.analysis.intervals import union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import around
+from stepscope.analysis.calls.launches import captured_nodes
+from stepscope.analysis.calls.module_calls import forward_rows
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.sampled_stacks import own_path, sampled_stacks
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.sums import around
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, Float64, Int64, SliceKind, Trace
 
 Path = tuple[Place, ...]

@@ -29,13 +29,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from stepscope.analysis.device.kernel_names import demangled
-from stepscope.analysis.device.launches import launches
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work, is_communication
+from stepscope.analysis.base.sums import summed
+from stepscope.analysis.base.table import Table
+from stepscope.analysis.base.tree import call_tree
+from stepscope.analysis.calls.launches import launches
 from stepscope.analysis.flops.count import flops_of, flops_per_second
-from stepscope.analysis.sums import summed
-from stepscope.analysis.table import Table
-from stepscope.analysis.tree import call_tree
+from stepscope.analysis.work.kernel_names import demangled
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work, is_communication
 from stepscope.trace.model import Float64, Int64, Trace
 
 _YES = re.compile(

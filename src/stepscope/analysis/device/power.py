@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import Intervals
+from stepscope.analysis.base.shared import shared
 from stepscope.analysis.device.counters import (
     BUSY_PERCENT,
     BY_HARDWARE,
@@ -35,8 +37,6 @@ from stepscope.analysis.device.counters import (
     mean_over,
     readings_of,
 )
-from stepscope.analysis.intervals import Intervals
-from stepscope.analysis.shared import shared
 from stepscope.trace.model import Float64, Int64, Trace
 
 # The energy counter must have moved this often for its ends to be known to a few percent.

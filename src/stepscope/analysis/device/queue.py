@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from stepscope.analysis.device.work import DeviceWork, device_work
-from stepscope.analysis.labels import Labels
-from stepscope.analysis.table import Table
+from stepscope.analysis.base.labels import Labels
+from stepscope.analysis.base.table import Table
+from stepscope.analysis.work.work import DeviceWork, device_work
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 
 

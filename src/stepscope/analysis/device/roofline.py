@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import around, distinct, distinct_pairs, summed
+from stepscope.analysis.base.table import Table
+from stepscope.analysis.base.tree import has_text
 from stepscope.analysis.device.math import TensorCores, device_model, uses_tensor_cores
 from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, Peaks, best_peaks, peaks_of
 from stepscope.analysis.device.traffic import CallInputs, bytes_of, inputs_of
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.sums import around, distinct, distinct_pairs, summed
-from stepscope.analysis.table import Table
-from stepscope.analysis.tree import has_text
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 

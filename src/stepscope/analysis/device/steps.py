@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason, idle_gaps
-from stepscope.analysis.device.work import DeviceWork, device_work
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.steps.steps import Steps, steady_steps, step_table
-from stepscope.analysis.table import Table
+from stepscope.analysis.work.idle import IdleReason, idle_gaps
+from stepscope.analysis.work.work import DeviceWork, device_work
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from stepscope.analysis.host.landmarks import Landmarks, landmarks
+from stepscope.analysis.base.landmarks import Landmarks, landmarks
 from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.findings import (  # noqa: F401  importing them registers what they find
     communication,
     compilation,
@@ -31,7 +32,6 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
 from stepscope.analysis.findings.spots import line_words, place_words
-from stepscope.analysis.host.own_lines import Place
 from stepscope.trace.model import Trace
 
 CHANGES_RESULTS = 0.75  # weight of a saving after which somebody has to check the accuracy

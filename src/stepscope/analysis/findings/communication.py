@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.device.communication import collective_table
-from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import (
     device_finding,
@@ -14,8 +15,7 @@ from stepscope.analysis.findings.launched import (
 )
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import saving, share_words
-from stepscope.analysis.remedies import Remedy
-from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.work.work import WorkKind
 from stepscope.units import duration_text
 
 MIN_SHARE = 0.10  # some communication cannot be hidden: the last bucket, the first layer

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.launched import lines_of_operators
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, saving, share_words, source_line
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
-from stepscope.analysis.intervals import union
 from stepscope.analysis.steps import compilation
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import Ledger, ledger_with_startup

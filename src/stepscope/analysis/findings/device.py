@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason, waiting_calls
-from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.base.labels import shown_name
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.memory import gaps_for_memory
@@ -13,10 +14,9 @@ from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.findings.transfers import host_waits
-from stepscope.analysis.labels import shown_name
-from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.work.idle import IdleReason, waiting_calls
+from stepscope.analysis.work.work import WorkKind
 from stepscope.trace.model import NO_SLICE, Bool, Int64
 from stepscope.units import count_text, duration_text
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.advice import advise, frameworks_of
-from stepscope.analysis.device.idle import IdleGaps, IdleReason, idle_gaps
-from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.start_up import StartUp
+from stepscope.analysis.base.advice import advise, frameworks_of
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.base.sums import around, inside
+from stepscope.analysis.base.tree import outermost, rows_named
+from stepscope.analysis.calls.stated_parts import Int8, Part
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.device.steps import device_steps
-from stepscope.analysis.device.work import DeviceWork, device_work
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.breakdown import (
     StepBreakdown,
     device_parts,
@@ -24,10 +23,12 @@ from stepscope.analysis.steps.breakdown import (
     step_breakdown,
 )
 from stepscope.analysis.steps.ledger import Ledger, ledger
-from stepscope.analysis.steps.parts import Int8, Part, host_parts
+from stepscope.analysis.steps.parts import host_parts
+from stepscope.analysis.steps.start_up import StartUp
 from stepscope.analysis.steps.steps import steady_steps
-from stepscope.analysis.sums import around, inside
-from stepscope.analysis.tree import outermost, rows_named
+from stepscope.analysis.work.idle import IdleGaps, IdleReason, idle_gaps
+from stepscope.analysis.work.kernel_names import kernel_name
+from stepscope.analysis.work.work import DeviceWork, device_work
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 

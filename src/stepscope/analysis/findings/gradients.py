@@ -8,15 +8,15 @@ from itertools import takewhile
 
 import numpy as np
 
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.calls.backward import in_graph
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.sampled_stacks import SampledStack, any_in, last_name
 from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import Spot, call_around, finding_at, hot_spot, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.findings.trends import thirds
-from stepscope.analysis.host.backward import in_graph
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.sampled_stacks import SampledStack, any_in, last_name
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.model import NO_SLICE, Bool

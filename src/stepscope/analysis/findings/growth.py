@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.sampled_stacks import own_path
+from stepscope.analysis.code.source_files import Function, SourceFiles, statement_at
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, finding_at
 from stepscope.analysis.findings.trends import MIN_STEPS, rank_correlation, thirds
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.sampled_stacks import own_path
-from stepscope.analysis.host.source_files import Function, SourceFiles, statement_at
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.keys import BYTES

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.base.tree import has_text, ids_where
 from stepscope.analysis.device.math import TensorCores, uses_tensor_cores
-from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
-from stepscope.analysis.remedies import Remedy
-from stepscope.analysis.tree import has_text, ids_where
+from stepscope.analysis.work.work import WorkKind
 from stepscope.units import count_text, duration_text
 
 # Share of the device's busy time in products that a smaller type does many times faster.

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import captured_nodes
+from stepscope.analysis.calls.launches import captured_nodes
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE, own_path, samples_at
 from stepscope.analysis.device.lines import launching_paths
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.findings.spots import saving
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, own_path, samples_at
 from stepscope.analysis.steps.causes import phase_of_stack
 from stepscope.trace.model import NO_SLICE, NO_STACK, Bool, Int64, SliceKind, Trace
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE, any_in
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, any_in
-from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import RUNNING_STATES
 from stepscope.units import duration_text
 

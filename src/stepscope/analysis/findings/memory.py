@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.tree import has_text
 from stepscope.analysis.findings.facts import Facts, moments_inside
 from stepscope.analysis.findings.launched import device_finding
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
-from stepscope.analysis.intervals import union
 from stepscope.analysis.memory.timeline import memory_timeline
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
-from stepscope.analysis.tree import has_text
 from stepscope.trace.model import Bool, Int64, SliceKind, Trace
 from stepscope.units import count_text, duration_text, size_text
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.findings.facts import Facts
-from stepscope.analysis.host.own_lines import Place
 from stepscope.registry import Registry
 
 # The share of the time, or of the memory, from which on a finding has that severity: what costs a

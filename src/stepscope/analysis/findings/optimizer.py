@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.sums import around
+from stepscope.analysis.base.tree import outermost
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.findings.tiny import CALL_SHARE, TINY_NS
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
-from stepscope.analysis.sums import around
-from stepscope.analysis.tree import outermost
 from stepscope.trace.model import Int64, SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD
 from stepscope.units import duration_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, hot_spot
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.model import Int64

@@ -15,15 +15,15 @@ from struct import Struct
 
 import numpy as np
 
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.code.own_lines import OWN, Place
+from stepscope.analysis.code.sampled_stacks import SampledStack, any_in, last_name
+from stepscope.analysis.code.source_files import SourceFiles, imported_module
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_lines import OWN, Place
-from stepscope.analysis.host.sampled_stacks import SampledStack, any_in, last_name
-from stepscope.analysis.host.source_files import SourceFiles, imported_module
-from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 

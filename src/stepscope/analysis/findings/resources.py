@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.calls.operator_inputs import operator_inputs
 from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
-from stepscope.analysis.host.operator_inputs import operator_inputs
-from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import NO_SLICE, NO_STACK, Bool
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import Finding, Severity
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES
 from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.unit import unit_words

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.code.sampled_stacks import SampledStack, last_name
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot, taken
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.sampled_stacks import SampledStack, last_name
 from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import Bool
 from stepscope.units import duration_text

@@ -7,6 +7,14 @@ from itertools import takewhile
 
 import numpy as np
 
+from stepscope.analysis.base.landmarks import Names, landmarks
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.base.tree import ids_where, outermost
+from stepscope.analysis.calls.backward import backward_functions, forward_operators, in_graph
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.code.own_lines import Place
+from stepscope.analysis.code.sampled_stacks import any_in, any_of, last_name
+from stepscope.analysis.code.source_files import called_methods
 from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import (
@@ -19,17 +27,9 @@ from stepscope.analysis.findings.spots import (
     taken,
     tenths,
 )
-from stepscope.analysis.host.backward import backward_functions, forward_operators, in_graph
-from stepscope.analysis.host.landmarks import Names, landmarks
-from stepscope.analysis.host.own_lines import Place
-from stepscope.analysis.host.sampled_stacks import any_in, any_of, last_name
-from stepscope.analysis.host.source_files import called_methods
-from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import Ledger
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.base.sums import nearest
+from stepscope.analysis.base.tree import framework_operators, outermost
+from stepscope.analysis.calls.backward import backward_functions, forward_operators
+from stepscope.analysis.calls.operator_inputs import operator_inputs
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.code.sampled_stacks import any_in
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.gradients import spot_without_gradient
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
-from stepscope.analysis.host.backward import backward_functions, forward_operators
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.operator_inputs import operator_inputs
-from stepscope.analysis.host.sampled_stacks import any_in
-from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import step_table
-from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import framework_operators, outermost
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.units import count_text, duration_text
 

@@ -6,9 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import around
+from stepscope.analysis.base.tree import framework_operators, has_text
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.device.copies import copy_table
-from stepscope.analysis.device.idle import IdleReason, waiting_calls
-from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.launched import (
     device_finding,
@@ -17,11 +20,8 @@ from stepscope.analysis.findings.launched import (
 )
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import share_words
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.parts import Part
-from stepscope.analysis.sums import around
-from stepscope.analysis.tree import framework_operators, has_text
+from stepscope.analysis.work.idle import IdleReason, waiting_calls
+from stepscope.analysis.work.work import WorkKind
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind
 from stepscope.units import count_text, duration_text, rate_text
 

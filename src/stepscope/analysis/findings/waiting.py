@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import (
@@ -16,7 +17,6 @@ from stepscope.analysis.findings.spots import (
     share_words,
     taken,
 )
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.trace.model import RUNNING_STATES, Int64

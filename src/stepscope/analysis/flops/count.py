@@ -42,11 +42,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import inside
+from stepscope.analysis.base.tree import distinct_ids
 from stepscope.analysis.flops.formulas import formula_of
 from stepscope.analysis.flops.inputs import Formula, Inputs
-from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import inside
-from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import Float64, Int64, SliceKind, Slices, Trace
 
 _MOST = 2**63 - 1

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import Launches, launches
-from stepscope.analysis.host.stacks import stack_labels, stack_of_events
-from stepscope.analysis.labels import Labels, name_labels, overload_labels, shape_labels
+from stepscope.analysis.base.labels import Labels, name_labels, overload_labels, shape_labels
+from stepscope.analysis.base.sums import summed
+from stepscope.analysis.base.table import Table
+from stepscope.analysis.base.tree import CallTree, call_tree
+from stepscope.analysis.calls.launches import Launches, launches
+from stepscope.analysis.code.stacks import stack_labels, stack_of_events
 from stepscope.analysis.memory.by_event import with_memory
-from stepscope.analysis.sums import summed
-from stepscope.analysis.table import Table
-from stepscope.analysis.tree import CallTree, call_tree
 from stepscope.trace.model import (
     NO_PARENT,
     Bool,

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from stepscope import _native
+from stepscope.analysis.base.intervals import Intervals
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import distinct, summed
+from stepscope.analysis.base.tree import CallTree
 from stepscope.analysis.host.averages import SUMS, Averages
-from stepscope.analysis.intervals import Intervals
-from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import distinct, summed
-from stepscope.analysis.tree import CallTree
 from stepscope.trace.model import Bool, Int32, Int64
 
 _CALLED = "called"

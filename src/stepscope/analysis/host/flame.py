@@ -13,16 +13,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepscope import _native
-from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.launches import launches
+from stepscope.analysis.base.intervals import Intervals
+from stepscope.analysis.base.tree import CallTree, distinct_ids
+from stepscope.analysis.calls.launches import launches
+from stepscope.analysis.calls.waiting import waiting_texts
+from stepscope.analysis.code.stacks import KnownStacks
 from stepscope.analysis.host.averages import Averages
 from stepscope.analysis.host.counted import self_within
 from stepscope.analysis.host.flame_merge import ROOT, Amounts, FlameGraph, Nodes, merged
-from stepscope.analysis.host.stacks import KnownStacks
-from stepscope.analysis.host.waiting import waiting_texts
-from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.memory.usage import memory_of_slices
-from stepscope.analysis.tree import CallTree, distinct_ids
+from stepscope.analysis.work.kernel_names import kernel_name
 from stepscope.trace.model import NO_PARENT, NO_STACK, Bool, Int32, Int64, SliceKind, UInt8
 
 ALL = "all"

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.sums import distinct, summed
-from stepscope.analysis.tree import levels
+from stepscope.analysis.base.sums import distinct, summed
+from stepscope.analysis.base.tree import levels
 from stepscope.trace.model import Bool, Int32, Int64, UInt8
 
 OTHERS = "(others)"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launches, origin_calls
+from stepscope.analysis.base.intervals import Intervals
+from stepscope.analysis.base.sums import summed
+from stepscope.analysis.base.table import Columns, Table
+from stepscope.analysis.base.tree import call_tree, span_mask
+from stepscope.analysis.calls.launches import launches, origin_calls
+from stepscope.analysis.calls.module_calls import ModuleGroups, module_calls, module_of_slices
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.counted import own_within
-from stepscope.analysis.host.module_calls import ModuleGroups, module_calls, module_of_slices
-from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.memory.usage import memory_of_slices
-from stepscope.analysis.sums import summed
-from stepscope.analysis.table import Columns, Table
-from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.registry import Registry
 from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import NO_SLICE, Int64, SliceFlags, SliceKind, Trace

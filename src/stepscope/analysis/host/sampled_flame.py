@@ -13,17 +13,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import captured_nodes, origin_calls
+from stepscope.analysis.base.intervals import Intervals
+from stepscope.analysis.base.landmarks import Functions, landmarks
+from stepscope.analysis.base.sums import distinct_pairs
+from stepscope.analysis.base.tree import levels
+from stepscope.analysis.calls.launches import captured_nodes, origin_calls
+from stepscope.analysis.calls.module_calls import forward_rows
+from stepscope.analysis.calls.waiting import Doing, doing_of_samples, is_native
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE, samples_at
+from stepscope.analysis.code.stacks import KnownStacks, stacks_of_samples
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
 from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, FlameGraph, Nodes, merged
-from stepscope.analysis.host.landmarks import Functions, landmarks
-from stepscope.analysis.host.module_calls import forward_rows
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
-from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
-from stepscope.analysis.host.waiting import Doing, doing_of_samples, is_native
-from stepscope.analysis.intervals import Intervals
-from stepscope.analysis.sums import distinct_pairs
-from stepscope.analysis.tree import levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
 from stepscope.trace.names import MODULE_PREFIX
 

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.host.own_lines import (
+from stepscope.analysis.base.intervals import Intervals
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import distinct_pairs, summed
+from stepscope.analysis.calls.waiting import (
+    Doing,
+    doing_of_samples,
+    operator_of_slices,
+    waiting_tracks,
+)
+from stepscope.analysis.code.own_lines import (
     NO_LINE,
     IsOwn,
     Place,
@@ -21,16 +30,7 @@ from stepscope.analysis.host.own_lines import (
     own_lines,
     totals_by_line,
 )
-from stepscope.analysis.host.stacks import KnownStacks, stacks_of_samples
-from stepscope.analysis.host.waiting import (
-    Doing,
-    doing_of_samples,
-    operator_of_slices,
-    waiting_tracks,
-)
-from stepscope.analysis.intervals import Intervals
-from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import distinct_pairs, summed
+from stepscope.analysis.code.stacks import KnownStacks, stacks_of_samples
 from stepscope.trace.model import NO_SLICE, Int64, Trace, UInt8, UInt32
 
 

@@ -15,8 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.device.launches import captured_nodes, launches
-from stepscope.analysis.host.own_lines import (
+from stepscope.analysis.base.sums import distinct_pairs, summed
+from stepscope.analysis.base.tree import call_tree, distinct_ids
+from stepscope.analysis.calls.launches import captured_nodes, launches
+from stepscope.analysis.calls.waiting import Doing, doing_of_slices, waiting_tracks
+from stepscope.analysis.code.own_lines import (
     NO_LINE,
     IsOwn,
     Place,
@@ -27,11 +30,8 @@ from stepscope.analysis.host.own_lines import (
     place_of,
     totals_by_line,
 )
-from stepscope.analysis.host.stacks import KnownStacks, stack_of_slices
-from stepscope.analysis.host.waiting import Doing, doing_of_slices, waiting_tracks
+from stepscope.analysis.code.stacks import KnownStacks, stack_of_slices
 from stepscope.analysis.memory.usage import CPU, with_memory
-from stepscope.analysis.sums import distinct_pairs, summed
-from stepscope.analysis.tree import call_tree, distinct_ids
 from stepscope.trace.model import (
     NO_PARENT,
     NO_SLICE,

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.analysis.device.launches import launches
-from stepscope.analysis.intervals import union
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.base.intervals import union
+from stepscope.analysis.base.sums import summed, with_children
+from stepscope.analysis.base.tree import call_tree
+from stepscope.analysis.calls.launches import launches
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.sums import summed, with_children
-from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import NO_PARENT, Bool, Float64, Int64, SliceFlags, SliceKind, Trace
 
 _WHOLE = 0.9

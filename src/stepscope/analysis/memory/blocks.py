@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from stepscope.analysis.base.sums import distinct_pairs
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.memory.usage import CPU, rows_of_device
-from stepscope.analysis.sums import distinct_pairs
-from stepscope.analysis.table import Table
 from stepscope.trace.model import Int64, Owners, Trace, UInt8
 
 ALWAYS = int(np.iinfo(np.int64).min)  # the start of a block that was there before the recording

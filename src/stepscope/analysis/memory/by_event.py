@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from stepscope.analysis.base.sums import summed, with_children
+from stepscope.analysis.base.tree import CallTree, EventMemory
 from stepscope.analysis.memory.usage import memory_of_slices
-from stepscope.analysis.sums import summed, with_children
-from stepscope.analysis.tree import CallTree, EventMemory
 from stepscope.trace.model import (
     NO_PARENT,
     Int32,

@@ -28,7 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.advice import advise
+from stepscope.analysis.base.advice import advise
+from stepscope.analysis.base.remedies import Remedy
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.tree import ids_where, is_named
 from stepscope.analysis.memory.blocks import ALWAYS, NO_ROW
 from stepscope.analysis.memory.sites import Sites, sites_of
 from stepscope.analysis.memory.timeline import (
@@ -38,9 +41,6 @@ from stepscope.analysis.memory.timeline import (
     memory_timeline,
 )
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
-from stepscope.analysis.remedies import Remedy
-from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import ids_where, is_named
 from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 from stepscope.trace.names import OPTIMIZER_STEP
 from stepscope.units import size_text

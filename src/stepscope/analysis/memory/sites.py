@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.module_calls import module_of_slices
-from stepscope.analysis.host.own_lines import is_own_file, place_of
-from stepscope.analysis.host.stacks import stack_of_slices
-from stepscope.analysis.sums import around, distinct_pairs
-from stepscope.analysis.tree import distinct_ids, ids_where
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.base.sums import around, distinct_pairs
+from stepscope.analysis.base.tree import distinct_ids, ids_where
+from stepscope.analysis.calls.module_calls import module_of_slices
+from stepscope.analysis.code.own_lines import is_own_file, place_of
+from stepscope.analysis.code.stacks import stack_of_slices
 from stepscope.trace.kinds import CALL_KINDS
 from stepscope.trace.model import NO_SLICE, NO_STACK, Int32, Int64, SliceKind, Stacks, Trace, UInt32
 from stepscope.trace.strings import Strings

@@ -25,6 +25,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import around
+from stepscope.analysis.base.tree import ids_where
 from stepscope.analysis.memory.blocks import (
     ALWAYS,
     NEVER,
@@ -43,9 +46,6 @@ from stepscope.analysis.memory.usage import (
     devices,
     with_memory,
 )
-from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import around
-from stepscope.analysis.tree import ids_where
 from stepscope.errors import StepscopeError
 from stepscope.trace.model import (
     NO_SLICE,

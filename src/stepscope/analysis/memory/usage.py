@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import around, summed
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import around, summed
 from stepscope.trace.build import tied_to_slices
 from stepscope.trace.kinds import device_type_name
 from stepscope.trace.model import (

@@ -26,14 +26,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
-from stepscope.analysis.host.backward import process_of_tracks
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.parts import Int8, Part, host_parts, thread_moments
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.table import Columns, Table
+from stepscope.analysis.calls.backward import process_of_tracks
+from stepscope.analysis.calls.stated_parts import Int8, Part
+from stepscope.analysis.steps.parts import host_parts, thread_moments
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.analysis.table import Columns, Table
+from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.model import NO_SLICE, Bool, Int64, SliceKind, Trace
 
 # Where kernels of several parts run at once, the first of these has the moment.

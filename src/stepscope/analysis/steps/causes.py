@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
-from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_lines import Place, generator_of
-from stepscope.analysis.host.sampled_stacks import (
+from stepscope.analysis.base.landmarks import landmarks
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.code.own_lines import Place, generator_of
+from stepscope.analysis.code.sampled_stacks import (
     SampledStack,
     any_in,
     any_of,
@@ -15,7 +16,6 @@ from stepscope.analysis.host.sampled_stacks import (
     last_name,
     package_of,
 )
-from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
 
 

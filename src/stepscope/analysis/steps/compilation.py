@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 
+from stepscope.analysis.base.tree import is_named, rows_named
 from stepscope.analysis.steps.phases import compilations, compile_marks
 from stepscope.analysis.steps.steps import step_table
-from stepscope.analysis.tree import is_named, rows_named
 from stepscope.trace.model import Int64, Trace
 from stepscope.trace.names import GRAPH_BREAK, RECOMPILED
 

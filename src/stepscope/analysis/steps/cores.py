@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import summed
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.steps.unit import unit_words
-from stepscope.analysis.sums import summed
 from stepscope.trace.model import NO_STACK, RUNNING_STATES, Float64, ThreadState, Trace
 from stepscope.units import duration_text
 

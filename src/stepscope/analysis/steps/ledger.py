@@ -15,17 +15,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stepscope.analysis.device.start_up import start_up_idle_ns
-from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, SampledStack, sampled_stacks
-from stepscope.analysis.host.source_files import SourceFiles
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.tree import is_named
+from stepscope.analysis.calls.stated_parts import Int8, Part
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE, SampledStack, sampled_stacks
+from stepscope.analysis.code.source_files import SourceFiles
 from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
-from stepscope.analysis.steps.parts import GLUE_NS, Int8, Part, host_parts, thread_moments
+from stepscope.analysis.steps.parts import GLUE_NS, host_parts, thread_moments
+from stepscope.analysis.steps.start_up import start_up_idle_ns
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
-from stepscope.analysis.tree import is_named
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.model import Bool, Float64, Int64, SliceKind, ThreadState, Trace
 from stepscope.trace.names import COLLECTION
 

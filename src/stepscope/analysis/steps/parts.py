@@ -15,21 +15,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.analysis.host.backward import backward_functions
-from stepscope.analysis.host.event_types import event_types
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.sums import nearest
+from stepscope.analysis.base.tree import distinct_ids, is_named
+from stepscope.analysis.calls.backward import backward_functions
+from stepscope.analysis.calls.stated_parts import NO_PART, Int8, Part, stated_parts
 from stepscope.analysis.steps.phases import compile_marks
-from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import distinct_ids, is_named
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import (
     DEVICE_KINDS,
     NO_PARENT,
@@ -38,43 +35,16 @@ from stepscope.trace.model import (
     SliceFlags,
     SliceKind,
     Trace,
-    UInt8,
 )
 from stepscope.trace.names import BACKENDS, ENGINE, MODULE_PREFIX
-
-Int8 = NDArray[np.int8]
 
 # Python takes a few µs to tens of µs between two operators; a longer gap is something else.
 GLUE_NS = 100_000
 
 _KNOWN_NAMES = 1 << 14  # the ranks of a job run the same operators
-_NO_PART = -1
 _BACKWARD_NAME = re.compile(r"^[A-Z]\w*Backward\d*$|^torch::autograd::")  # of early Kinetos
 _ZERO_GRAD = "Optimizer.zero_grad#"
 _COLLECTIVE = re.compile(rf"^(c10d|{BACKENDS})[:_]|record_param_comms|^_c10d_functional")
-
-
-class Part(IntEnum):
-    DATA_LOADING = 0
-    FORWARD = 1
-    BACKWARD = 2
-    OPTIMIZER = 3
-    COMMUNICATION = 4
-    COPIES = 5
-    IDLE = 6
-    OTHER = 7
-
-    @property
-    def words(self) -> str:
-        return self.name.lower().replace("_", " ")
-
-
-_PART_OF_TYPE = {
-    TracerEventType.Dataloader: Part.DATA_LOADING,
-    TracerEventType.Backward: Part.BACKWARD,
-    TracerEventType.Optimization: Part.OPTIMIZER,
-    TracerEventType.Communication: Part.COMMUNICATION,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +64,13 @@ class Moments:
 def host_parts(trace: Trace) -> Int8:
     """Return the Part of every slice of the host; what runs on devices is OTHER."""
     slices = trace.slices
-    types = event_types(trace)
-    own_part, is_forward = _own_parts(trace, types), _forward_slices(trace, types)
+    stated = stated_parts(trace)
+    own_part, is_forward = _own_parts(trace, stated), _forward_slices(trace, stated)
     own_part[_in_closures(trace, own_part, is_forward)] = Part.FORWARD
     part = _native.handed_down(slices.parent, own_part.astype(np.int32))
-    forward = np.where(is_forward, np.int32(Part.FORWARD), np.int32(_NO_PART))
-    part = np.where(part == _NO_PART, _native.handed_down(slices.parent, forward), part)
-    part[part == _NO_PART] = Part.OTHER
+    forward = np.where(is_forward, np.int32(Part.FORWARD), np.int32(NO_PART))
+    part = np.where(part == NO_PART, _native.handed_down(slices.parent, forward), part)
+    part[part == NO_PART] = Part.OTHER
     return part.astype(np.int8)
 
 
@@ -119,17 +89,15 @@ def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
     return _without_glue(Moments(*columns))
 
 
-def _own_parts(trace: Trace, types: UInt8) -> Int8:
+def _own_parts(trace: Trace, stated: Int8) -> Int8:
     slices, strings = trace.slices, trace.strings
-    of_type = np.full(max(TracerEventType) + 1, _NO_PART, np.int8)
-    for event_type, part in _PART_OF_TYPE.items():
-        of_type[event_type] = part
     # Tables by id, not np.isin: names are few, slices are many.
-    of_name = np.full(len(strings), _NO_PART, np.int8)
+    of_name = np.full(len(strings), NO_PART, np.int8)
     present = distinct_ids(slices.name)
     of_name[present] = [_part_of_name(text) for text in strings.texts_of(present.tolist())]
     own_part: Int8 = of_name[slices.name]
-    own_part = np.where(own_part == _NO_PART, of_type[types], own_part)
+    unnamed = (own_part == NO_PART) & (stated != Part.FORWARD)
+    own_part = np.where(unnamed, stated, own_part)
     is_backward = is_named(trace, _BACKWARD_NAME.search)
     own_part[is_backward & (slices.kind == SliceKind.OPERATOR)] = Part.BACKWARD
     own_part[backward_functions(trace)] = Part.BACKWARD
@@ -146,7 +114,7 @@ def _part_of_name(name: str) -> int:
         return Part.OPTIMIZER
     if name.startswith(ENGINE):
         return Part.BACKWARD
-    return Part.COMMUNICATION if _COLLECTIVE.search(name) else _NO_PART
+    return Part.COMMUNICATION if _COLLECTIVE.search(name) else NO_PART
 
 
 def _in_closures(trace: Trace, own_part: Int8, is_forward: Bool) -> Int64:
@@ -160,16 +128,16 @@ def _in_closures(trace: Trace, own_part: Int8, is_forward: Bool) -> Int64:
     last_ns = np.full(len(slices) + 1, -1, np.int64)  # the last for no optimizer
     np.maximum.at(last_ns, optimizer[backward], slices.ends_of(backward))
     before = slices.start_ns < last_ns[optimizer]
-    return np.flatnonzero(is_forward & (own_part == _NO_PART) & before)
+    return np.flatnonzero(is_forward & (own_part == NO_PART) & before)
 
 
-def _forward_slices(trace: Trace, types: UInt8) -> Bool:
+def _forward_slices(trace: Trace, stated: Int8) -> Bool:
     """Return a mask of slices that are forward unless something around them says otherwise."""
     slices = trace.slices
     is_forward = is_named(trace, lambda name: name.startswith(MODULE_PREFIX))
     is_forward &= slices.kind == SliceKind.PYTHON
     is_forward |= (slices.kind == SliceKind.OPERATOR) | (slices.kind == SliceKind.MODULE)
-    is_forward |= types == TracerEventType.Forward
+    is_forward |= stated == Part.FORWARD
     return is_forward
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import has_text, is_named
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.tree import has_text, is_named
 from stepscope.trace.model import NO_PARENT, PRODUCER, Int64, SliceKind, Trace
 from stepscope.trace.names import COMPILE_CATEGORY
 

@@ -22,12 +22,13 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import launched_work
-from stepscope.analysis.host.backward import backward_functions
-from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.tree import has_text, is_named, outermost
+from stepscope.analysis.calls.backward import backward_functions
+from stepscope.analysis.calls.launches import launched_work
+from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import without_compilation
-from stepscope.analysis.tree import has_text, is_named, outermost
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import Bool, Int32, Int64, SliceKind, Trace
 from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER, REQUEST_CATEGORY

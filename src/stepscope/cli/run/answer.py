@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 
 from stepscope import _native
-from stepscope.cli.printing import print_title, show_command, show_facts
+from stepscope.cli.base.printing import print_title, show_command, show_facts
+from stepscope.cli.base.streams import own_stream, say, writing_to
 from stepscope.cli.run.ending import ending_facts, how_it_ended
-from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.notices import notify
 from stepscope.record.stream.notes import END, FACTS, NOTICES, SOURCES
 from stepscope.record.stream.places import (
@@ -134,9 +134,9 @@ def _take_interrupts() -> None:
 def _answer(folders: StreamFolders, ending: str) -> None:
     from argparse import Namespace
 
-    from stepscope.cli.ranks.launch import Job
+    from stepscope.cli.base.rank_launch import Job
     from stepscope.cli.run.report import Report
-    from stepscope.record.stream.family import Family
+    from stepscope.record.read_back.family import Family
     from stepscope.trace.revision import note_program
 
     _take_interrupts()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscope.cli.command import CommandNotFoundError
+from stepscope.cli.base.command import CommandNotFoundError
 from stepscope.errors import StepscopeError
 from stepscope.record.inside.boot import target_of
 

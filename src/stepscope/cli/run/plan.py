@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepscope.cli.options import record_options
+from stepscope.cli.base.options import record_options
 from stepscope.errors import StepscopeError
 from stepscope.frameworks.python.operations import operations
 from stepscope.frameworks.python.options import (
@@ -24,7 +24,6 @@ from stepscope.frameworks.python.options import (
 from stepscope.notices import notify
 from stepscope.private_folders import new_private_folder
 from stepscope.record.inside.boot import VARIABLE
-from stepscope.record.inside.triggers import EXTENSIONS
 from stepscope.record.limits import Keep, MemoryLimit
 from stepscope.record.options import DEVICE, STACKS, RecordOptions
 from stepscope.record.source import known_options, places_of_extensions
@@ -34,6 +33,7 @@ from stepscope.record.stream.places import (
     new_memory_folder,
 )
 from stepscope.record.stream.processes import ProcessId
+from stepscope.record.triggers import EXTENSIONS
 from stepscope.trace.placing import TRACE_SUFFIX, numbered
 
 START_FOLDER = str(Path(__file__).parents[2] / "record" / "inside" / "start")
@@ -84,6 +84,7 @@ def recording_plan(args: argparse.Namespace) -> dict[str, str]:
         "sample_budget": str(CPU_BUDGET),
         "operations": bytes(operations()).hex(),
         "patch_torch": _flag(args.patch_torch),
+        "frameworks": "stepscope.frameworks.begin",
         "extensions": " ".join(extensions),
         "at_once": " ".join(at_once),
         "failures": _flag(args.on_exception),

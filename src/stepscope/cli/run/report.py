@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.files import read, write_report
-from stepscope.cli.printing import print_title, show_command, show_facts
-from stepscope.cli.progress import Progress
+from stepscope.cli.base.files import read, report_beside, write_report
+from stepscope.cli.base.printing import print_title, show_command, show_facts
+from stepscope.cli.base.progress import Progress
+from stepscope.cli.base.saving import place, save_somewhere
+from stepscope.cli.base.streams import own_stream, say, writing_to
+from stepscope.cli.base.terminal import size_on_disk
 from stepscope.cli.run.ending import ending_facts
-from stepscope.cli.saving import place, save_somewhere
-from stepscope.cli.streams import own_stream, say, writing_to
-from stepscope.cli.terminal import size_on_disk
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.record.stream.notes import FACTS
@@ -23,9 +23,9 @@ from stepscope.trace.placing import TRACE_SUFFIX
 from stepscope.units import count_text, size_text
 
 if TYPE_CHECKING:
-    from stepscope.cli.ranks.launch import Job
+    from stepscope.cli.base.rank_launch import Job
     from stepscope.job.answer import JobAnswer
-    from stepscope.record.stream.family import Family, Member
+    from stepscope.record.read_back.family import Family, Member
     from stepscope.trace.model import Trace
 
 _FINDINGS = 3
@@ -123,7 +123,7 @@ class Report:
             self._show(trace, ending, saved, size)
 
     def _show_job(self, answer: JobAnswer, ending: str) -> None:
-        from stepscope.cli.job_answer import first_rank, show_job
+        from stepscope.cli.base.job_answer import first_rank, show_job
 
         say()
         title = f"{self._program_name}: {answer.verdict}"
@@ -137,7 +137,7 @@ class Report:
         """Return what they say together; None where they are no job, or do not fit together."""
         if self._job.place is not None or len(self._job.ranks()) < 2:
             return None
-        from stepscope.cli.job_answer import opened
+        from stepscope.cli.base.job_answer import opened
         from stepscope.job.answer import job_answer
 
         try:
@@ -147,7 +147,7 @@ class Report:
             return None
 
     def _show(self, trace: Trace, ending: str, saved: Path | None, size: str) -> None:
-        from stepscope.analysis.shared import shared_analyses
+        from stepscope.analysis.base.shared import shared_analyses
 
         with shared_analyses():
             self._show_answer(trace, ending)
@@ -169,8 +169,8 @@ class Report:
 
     def _show_answer(self, trace: Trace, ending: str) -> None:
         from stepscope.analysis.answer import answer
-        from stepscope.cli.show import answer_facts, facts, headline, show_answer
-        from stepscope.cli.tables import step_table_text
+        from stepscope.cli.base.show import answer_facts, facts, headline, show_answer
+        from stepscope.cli.base.tables import step_table_text
 
         answered = answer(trace)
         say()
@@ -206,7 +206,7 @@ class Report:
         if self._json is None:
             return
         from stepscope.analysis.answer import answer
-        from stepscope.cli.json_output import json_text
+        from stepscope.cli.base.json_output import json_text
 
         if together is not None:
             text = json_text("job", together.to_json())
@@ -238,8 +238,7 @@ class Report:
         """Write the report beside the trace; a failure is only reported: the trace is saved."""
         if saved is None or not self._wants_report(trace):
             return
-        from stepscope.analysis.host.source_files import program_folders
-        from stepscope.cli.verbs.report import report_beside
+        from stepscope.analysis.code.source_files import program_folders
 
         contents: list[str] = []
         folders = [*self._sources, *program_folders(self._facts)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from stepscope.cli.command import Command
+from stepscope.cli.base.command import Command
 
 # In the order of `stepscope --help`.
 _PLACES = {

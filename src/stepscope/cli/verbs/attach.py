@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli.command import ExitCode, Parser
+from stepscope.cli.base.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
 
 _PATIENCE_S = 10.0
@@ -37,7 +37,7 @@ class Attach:
 
     def add_arguments(self, parser: Parser) -> None:
         parser.add_argument("pid", metavar="PID", type=int, help="the process")
-        from stepscope.cli.options import last
+        from stepscope.cli.base.options import last
 
         parser.add_argument(
             "--last",

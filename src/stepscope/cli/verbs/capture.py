@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli.command import ExitCode, Parser
+from stepscope.cli.base.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
 
 _WRITING_S = 600.0  # a large trace on a slow disk

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_text
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
 
 if TYPE_CHECKING:
     from stepscope.frameworks.torch.device_peaks import Measured

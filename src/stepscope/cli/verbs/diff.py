@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_text
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -86,7 +86,7 @@ class DiffTraces:
         parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        from stepscope.cli.files import check_output
+        from stepscope.cli.base.files import check_output
 
         if args.output is not None:
             if args.output.suffix.lower() != ".html":
@@ -112,7 +112,7 @@ def _compared(args: argparse.Namespace) -> Diff:
 
     least = args.least_effect / 100
     if args.commands:
-        from stepscope.cli.in_turns import recorded_in_turns
+        from stepscope.cli.base.in_turns import recorded_in_turns
 
         if args.traces or args.before or args.after:
             raise StepscopeError("--run records both sides: give no traces with it")
@@ -143,13 +143,13 @@ def _names(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 
 def _read(path: str) -> Trace:
-    from stepscope.cli.files import read
+    from stepscope.cli.base.files import read
 
     return read(path)
 
 
 def _show(compared: Diff, args: argparse.Namespace) -> None:
-    from stepscope.cli.printing import print_title
+    from stepscope.cli.base.printing import print_title
     from stepscope.text.diff import diff_markdown, diff_text
 
     if args.markdown:

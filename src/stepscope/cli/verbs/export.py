@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stepscope.cli.command import ExitCode, Parser
+from stepscope.cli.base.command import ExitCode, Parser
 from stepscope.notices import notify
 
 
@@ -28,8 +28,8 @@ class Export:
         parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        from stepscope.cli.files import check_output, read, write
-        from stepscope.cli.terminal import size_on_disk
+        from stepscope.cli.base.files import check_output, read, write
+        from stepscope.cli.base.terminal import size_on_disk
         from stepscope.units import count_text, size_text
 
         check_output(args.output, force=args.force)

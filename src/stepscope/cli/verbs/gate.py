@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_text
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.units import count_text
@@ -83,7 +83,7 @@ class Gate:
         parser.add_argument("--markdown", action="store_true", help="print it as Markdown")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        from stepscope.cli.runs import read_all
+        from stepscope.cli.base.runs import read_all
         from stepscope.gate.config import read_config
         from stepscope.gate.judge import judge
 
@@ -142,7 +142,7 @@ def _baseline(args: argparse.Namespace, config: Config, *, needed: bool) -> list
 
 
 def _store(args: argparse.Namespace, config: Config) -> ExitCode:
-    from stepscope.cli.runs import read_all
+    from stepscope.cli.base.runs import read_all
     from stepscope.gate.baselines import current_branch, keep
 
     traces = read_all(args.traces)
@@ -157,7 +157,7 @@ def _page(
 ) -> Path | None:
     """Write the page where it was asked for, or when a rule is broken; return where it is."""
     from stepscope.analysis.compare.diff import diff_traces
-    from stepscope.cli.files import write_report
+    from stepscope.cli.base.files import write_report
     from stepscope.report.compare import export_diff_html
 
     if args.output is None and judgement.ok:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_text
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -72,8 +72,8 @@ class ShowHistory:
 
 def _runs(args: argparse.Namespace) -> list[Run]:
     """Read all traces, one after the other; what cannot be read is said and left out."""
-    from stepscope.cli.files import read
-    from stepscope.cli.runs import paths_of
+    from stepscope.cli.base.files import read
+    from stepscope.cli.base.runs import paths_of
     from stepscope.history.runs import run_of
 
     runs: list[Run] = []

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_text
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
 from stepscope.trace.revision import revision_text
 from stepscope.units import EARLIEST_UNIX_NS, count_text, duration_text
 
@@ -35,9 +35,9 @@ class Info:
         parser.add_argument("--json", action="store_true", help="print it as JSON instead")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        from stepscope.cli.files import read
-        from stepscope.cli.printing import print_title, show_facts
-        from stepscope.cli.show import facts, headline
+        from stepscope.cli.base.files import read
+        from stepscope.cli.base.printing import print_title, show_facts
+        from stepscope.cli.base.show import facts, headline
 
         trace = read(args.trace)
         if args.json:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli.command import ExitCode, Parser
+from stepscope.cli.base.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
 
 
@@ -30,7 +30,7 @@ class Mcp:
         if not args.folder.is_dir():
             raise StepscopeError(f"{args.folder} is not a folder; give one that holds traces")
         make, error = _sdk()
-        from stepscope.cli.tools_for_agents import Tools
+        from stepscope.cli.base.tools_for_agents import Tools
 
         server = make("stepscope")
         for tool in Tools(args.folder).all():

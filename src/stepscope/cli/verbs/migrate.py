@@ -7,7 +7,7 @@ import difflib
 import sys
 from typing import TYPE_CHECKING
 
-from stepscope.cli.command import BAD_INPUT, ExitCode, Parser
+from stepscope.cli.base.command import BAD_INPUT, ExitCode, Parser
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 

@@ -7,13 +7,13 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_line
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_line
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
-    from stepscope.record.stream.leftovers import Leftover
+    from stepscope.record.read_back.leftovers import Leftover
 
 _RECORDING = {"": "nothing", "all": "everything", "ring": "the most recent part"}
 
@@ -50,7 +50,7 @@ class Ps:
 
 
 def show_dead() -> None:
-    from stepscope.record.stream.leftovers import leftovers
+    from stepscope.record.read_back.leftovers import leftovers
 
     dead = leftovers()
     for leftover in dead:
@@ -60,7 +60,7 @@ def show_dead() -> None:
 
 
 def clean_dead() -> None:
-    from stepscope.record.stream.leftovers import leftovers
+    from stepscope.record.read_back.leftovers import leftovers
 
     dead = leftovers()
     for leftover in dead:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.options import rank_limit
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.options import rank_limit
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
-from stepscope.trace.placing import TRACE_SUFFIX
 
-SUFFIX = ".html"
 _RANKS = 4
 
 
@@ -57,17 +55,23 @@ class MakeReport:
         parser.add_argument("--open", action="store_true", help="open it in the browser")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        from stepscope.cli.files import check_output, read, write_report
-        from stepscope.cli.ranks.launch import is_job
-        from stepscope.cli.terminal import size_on_disk
+        from stepscope.cli.base.files import (
+            REPORT_SUFFIX,
+            check_output,
+            read,
+            report_beside,
+            write_report,
+        )
+        from stepscope.cli.base.rank_launch import is_job
+        from stepscope.cli.base.terminal import size_on_disk
         from stepscope.units import size_text
 
         output = args.output or report_beside(Path(args.trace))
-        if output.suffix.lower() != SUFFIX:
-            raise StepscopeError(f"{output}: a report is one {SUFFIX} file; use that suffix")
+        if output.suffix.lower() != REPORT_SUFFIX:
+            raise StepscopeError(f"{output}: a report is one {REPORT_SUFFIX} file; use that suffix")
         check_output(output, force=args.force)
         if is_job(args.trace):
-            from stepscope.cli.job_answer import report_job
+            from stepscope.cli.base.job_answer import report_job
 
             report_job(args, output)
             _open(output, args)
@@ -87,9 +91,3 @@ def _open(output: Path, args: argparse.Namespace) -> None:
         import webbrowser
 
         webbrowser.open(output.absolute().as_uri())
-
-
-def report_beside(trace: Path) -> Path:
-    """Return the default path of a trace's report."""
-    name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
-    return trace.with_name(f"{name.removesuffix(TRACE_SUFFIX)}{SUFFIX}")

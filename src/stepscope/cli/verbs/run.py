@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from stepscope.cli.command import Parser
-from stepscope.cli.options import (
+from stepscope.cli.base.command import Parser
+from stepscope.cli.base.options import (
     add_always_on_options,
     add_source_options,
     add_table_options,
@@ -21,7 +21,7 @@ from stepscope.cli.options import (
     record_options,
     triggers_of,
 )
-from stepscope.cli.signals import held_signals, let_ctrl_c_kill
+from stepscope.cli.base.signals import held_signals, let_ctrl_c_kill
 from stepscope.record.limits import RECORD_BYTES
 from stepscope.record.source import check_options
 from stepscope.trace.placing import TRACE_SUFFIX, shortened
@@ -144,9 +144,9 @@ class Run:
 @held_signals()  # a signal must not leave folders behind that nobody seals
 def begun(args: argparse.Namespace, command: Command) -> RunFolders:
     """Make the folders of a run, and write down how its processes are to record."""
-    from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
+    from stepscope.cli.base.rank_launch import Job, own_output, place_of_rank
+    from stepscope.cli.base.terminal import own_command
     from stepscope.cli.run.plan import RunFolders, recording_plan
-    from stepscope.cli.terminal import own_command
     from stepscope.record.stream.processes import killed_for_memory
 
     plan, triggers = recording_plan(args), triggers_of(args)
@@ -209,7 +209,7 @@ def output_of(args: argparse.Namespace, stem: str) -> Path:
     """Return where the trace goes, unless that place turns out to be unusable."""
     if args.output is None:
         return _default_output(stem)
-    from stepscope.cli.files import check_folder, check_output
+    from stepscope.cli.base.files import check_folder, check_output
 
     path = Path(args.output)
     if not path.suffix:  # it names a folder if the program turns out to start ranks

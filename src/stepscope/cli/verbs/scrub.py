@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stepscope.cli.command import ExitCode, Parser
+from stepscope.cli.base.command import ExitCode, Parser
 from stepscope.notices import notify
 from stepscope.trace.placing import TRACE_SUFFIX
 
@@ -33,8 +33,8 @@ class Scrub:
         parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        from stepscope.cli.files import check_output, read, write
-        from stepscope.cli.terminal import size_on_disk
+        from stepscope.cli.base.files import check_output, read, write
+        from stepscope.cli.base.terminal import size_on_disk
         from stepscope.formats.scrub import scrub
         from stepscope.units import count_text, size_text
 

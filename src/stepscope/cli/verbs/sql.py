@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_text
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _format(args: argparse.Namespace) -> str:
 
 
 def _named(paths: Sequence[str]) -> Iterator[tuple[str, Trace]]:
-    from stepscope.cli.files import read, traces_in
+    from stepscope.cli.base.files import read, traces_in
 
     traces = [trace for path in paths for trace in traces_in(path)]
     names = [Path(path).name for path in traces]

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_text
-from stepscope.cli.options import add_table_options, check_sort_by, finding_limit
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
+from stepscope.cli.base.options import add_table_options, check_sort_by, finding_limit
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
@@ -99,15 +99,15 @@ class Summary:
     def run(self, args: argparse.Namespace) -> ExitCode:
         _check_options(args)
         if Path(args.trace).is_dir():
-            from stepscope.cli.ranks.launch import is_job
+            from stepscope.cli.base.rank_launch import is_job
 
             if is_job(args.trace):
-                from stepscope.cli.job_answer import summarize_job
+                from stepscope.cli.base.job_answer import summarize_job
 
                 summarize_job(args, _ROWS)
                 return 0
-        from stepscope.analysis.shared import shared_analyses
-        from stepscope.cli.files import read
+        from stepscope.analysis.base.shared import shared_analyses
+        from stepscope.cli.base.files import read
 
         trace = read(args.trace)
         with shared_analyses():
@@ -115,8 +115,8 @@ class Summary:
 
     def _show(self, trace: Trace, args: argparse.Namespace) -> ExitCode:
         from stepscope.analysis.answer import answer
-        from stepscope.cli.printing import print_title, show_facts
-        from stepscope.cli.show import answer_facts, facts, headline, show_answer
+        from stepscope.cli.base.printing import print_title, show_facts
+        from stepscope.cli.base.show import answer_facts, facts, headline, show_answer
 
         answered = answer(trace)
         if args.save_findings:
@@ -136,18 +136,18 @@ def _check_options(args: argparse.Namespace) -> None:
     """Refuse a word that no table knows, before anything is read."""
     check_sort_by(args.sort_by)
     if args.save is not None:
-        from stepscope.cli.tables import check_table_file
+        from stepscope.cli.base.tables import check_table_file
 
         check_table_file(args.save)
     if args.device is not None:
-        from stepscope.cli.device import check_view
+        from stepscope.cli.base.device import check_view
 
         check_view(args.device)
 
 
 def _table(trace: Trace, answer: Answer, args: argparse.Namespace) -> str:
-    from stepscope.cli.device import device_text
-    from stepscope.cli.tables import Grouping, modules_text, step_table_text, table_text
+    from stepscope.cli.base.device import device_text
+    from stepscope.cli.base.tables import Grouping, modules_text, step_table_text, table_text
 
     if args.device is not None:
         return device_text(trace, args.device, args.row_limit, args.save)

@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.command import ExitCode, Parser
-from stepscope.cli.json_output import json_line
+from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_line
 
 if TYPE_CHECKING:
-    from stepscope.cli.top_screen import Looked
+    from stepscope.cli.base.top_screen import Looked
 
 _LOOK_S = 2.0
 _ANSWER_S = 60.0
@@ -35,7 +35,7 @@ class Top:
     def run(self, args: argparse.Namespace) -> ExitCode:
         from rich.console import Console
 
-        from stepscope.cli.top_screen import screen
+        from stepscope.cli.base.top_screen import screen
         from stepscope.private_folders import new_private_folder
 
         folder = new_private_folder("top-")
@@ -59,7 +59,7 @@ class Top:
 def _refresh(console: Any, pid: int, folder: Path) -> ExitCode:
     from rich.live import Live
 
-    from stepscope.cli.top_screen import screen
+    from stepscope.cli.base.top_screen import screen
     from stepscope.errors import StepscopeError
 
     looked = _looked(pid, folder)
@@ -78,7 +78,7 @@ def _refresh(console: Any, pid: int, folder: Path) -> ExitCode:
 
 def _looked(pid: int, folder: Path) -> Looked:
     from stepscope.analysis.answer import answer
-    from stepscope.cli.top_screen import Looked
+    from stepscope.cli.base.top_screen import Looked
     from stepscope.formats import read_trace
     from stepscope.live.client import ask
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.command import ExitCode, Parser
+from stepscope.cli.base.command import ExitCode, Parser
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launched_work
-from stepscope.analysis.sums import around
+from stepscope.analysis.base.sums import around
+from stepscope.analysis.calls.launches import launched_work
 from stepscope.formats.chrome.flows import flow_marks
 from stepscope.trace.keys import EXTERNAL_ID
 from stepscope.trace.kinds import CALL_KINDS

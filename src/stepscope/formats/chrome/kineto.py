@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.host.python_ids import module_number, python_ids
-from stepscope.analysis.tree import SPAN_CATEGORY
+from stepscope.analysis.base.tree import SPAN_CATEGORY
 from stepscope.formats.chrome.device import external_ids
+from stepscope.formats.chrome.python_ids import module_number, python_ids
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES
 from stepscope.trace.keys import (
     CALL_STACK,

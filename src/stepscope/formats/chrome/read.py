@@ -14,11 +14,12 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.asynchronous import with_async_ranges
+from stepscope.formats.base.asynchronous import with_async_ranges
+from stepscope.formats.base.gzip import text_chunks
+from stepscope.formats.base.xla import xla_correlations, xla_kinds
 from stepscope.formats.chrome import DIALECTS
 from stepscope.formats.chrome.kineto import without_span
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, read_sections
-from stepscope.formats.gzip import text_chunks
 from stepscope.trace.build import build
 from stepscope.trace.keys import FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import (
@@ -35,7 +36,6 @@ from stepscope.trace.model import (
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
-from stepscope.trace.xla import xla_correlations
 from stepscope.units import size_text
 
 Progress = Callable[[int, int], None]
@@ -168,7 +168,7 @@ def _trace(columns: Columns) -> Trace:
     elif info.producer in {"XLA", "chrome"}:
         correlation = xla_correlations(captured.slices, captured.tracks, captured.strings)
         captured = replace(captured, slices=replace(captured.slices, correlation=correlation))
-    return build(captured, info)
+    return build(captured, info, xla_kinds)
 
 
 def _with_samples(captured: Captured, info: TraceInfo) -> tuple[Captured, TraceInfo]:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope import _native
-from stepscope.formats.asynchronous import INTEGER, async_marks, async_rows
+from stepscope.formats.base.asynchronous import INTEGER, async_marks, async_rows
+from stepscope.formats.base.files import output_file
+from stepscope.formats.base.texts import AddedTexts
 from stepscope.formats.chrome.device import DeviceRanges, device_ranges, launch_flows
 from stepscope.formats.chrome.flows import flow_marks, forward_backward_links
 from stepscope.formats.chrome.kineto import (
@@ -26,15 +28,13 @@ from stepscope.formats.chrome.kineto import (
     span_events,
 )
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, sample_sections
-from stepscope.formats.files import output_file
-from stepscope.formats.texts import AddedTexts
 from stepscope.trace.model import Args
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from stepscope.formats.files import Sink
-    from stepscope.formats.registry import Progress
+    from stepscope.formats.base.files import Sink
+    from stepscope.formats.base.registry import Progress
     from stepscope.trace.model import Marks, Trace, Track, UInt8, UInt32
 
 _CHUNK_BYTES = 1 << 20

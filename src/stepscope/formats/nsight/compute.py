@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import Gathered, device_track
-from stepscope.formats.gzip import text_chunks
-from stepscope.formats.registry import Progress
+from stepscope.formats.base.gathered import Gathered, device_track
+from stepscope.formats.base.gzip import text_chunks
+from stepscope.formats.base.registry import Progress
 from stepscope.trace.model import Trace, TraceInfo
 from stepscope.units import size_text
 

@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.base.gathered import ABSENT, Gathered
+from stepscope.formats.base.sqlite_file import SqliteFile
 from stepscope.formats.nsight.names import Names, process_of, thread_of
-from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.trace.keys import CAPTURED_NODE, INPUT_DIMS, SEQUENCE_NUMBER
 from stepscope.trace.model import Int64, SliceFlags, Track, UInt32
 from stepscope.trace.names import plain_call

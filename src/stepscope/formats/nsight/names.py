@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT, Gathered
-from stepscope.formats.sqlite_file import SqliteFile
+from stepscope.formats.base.gathered import ABSENT, Gathered
+from stepscope.formats.base.sqlite_file import SqliteFile
 from stepscope.trace.model import Int64, UInt32
 from stepscope.trace.names import plain_call
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import ABSENT, Gathered, device_track, shapes_of
+from stepscope.formats.base.gathered import ABSENT, Gathered, device_track, shapes_of
+from stepscope.formats.base.sqlite_file import SqliteFile
 from stepscope.formats.nsight.host import add_calls, add_ranges, captured_nodes, name_tracks
 from stepscope.formats.nsight.names import Names, process_of
-from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.trace.keys import CAPTURED_NODE
 from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
 from stepscope.trace.validate import LATEST_NS

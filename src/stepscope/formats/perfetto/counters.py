@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.device.queue import queue_length
-from stepscope.analysis.device.work import device_work
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import Int64, Trace
 

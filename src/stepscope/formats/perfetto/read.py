@@ -19,10 +19,11 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.asynchronous import with_async_ranges
+from stepscope.formats.base.asynchronous import with_async_ranges
+from stepscope.formats.base.gzip import file_bytes
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.xla import xla_kinds
 from stepscope.formats.chrome.read import marks_of, slices_of, window_of
-from stepscope.formats.gzip import file_bytes
-from stepscope.formats.registry import Progress
 from stepscope.trace.build import build
 from stepscope.trace.model import Trace, TraceInfo, Track, UInt32
 from stepscope.trace.schema import Captured
@@ -177,7 +178,8 @@ def _trace(columns: Columns) -> Trace:
     if own:
         info = replace(own["info"], producer=_OWN_PRODUCER)
         columns["anomalies"].pop(_OTHER_PACKETS, None)  # the packets of samples are known
-    return build(captured, replace(info, anomalies={**info.anomalies, **columns["anomalies"]}))
+    info = replace(info, anomalies={**info.anomalies, **columns["anomalies"]})
+    return build(captured, info, xla_kinds)
 
 
 def _own(text: str) -> dict[str, Any] | None:

@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.analysis.device.launches import launched_work
-from stepscope.formats.asynchronous import async_rows
+from stepscope.analysis.calls.launches import launched_work
+from stepscope.formats.base.asynchronous import async_rows
+from stepscope.formats.base.files import Sink, output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.sampled import SampledStacks, rows_by_track
+from stepscope.formats.base.texts import AddedTexts
 from stepscope.formats.chrome.flows import forward_backward_links
 from stepscope.formats.chrome.write import text_chunks_of
-from stepscope.formats.files import Sink, output_file
 from stepscope.formats.perfetto import messages
 from stepscope.formats.perfetto.counters import COUNTER_PHASE, Counter, counters
 from stepscope.formats.perfetto.tracks import Described, described
-from stepscope.formats.registry import Progress
-from stepscope.formats.sampled import SampledStacks, rows_by_track
-from stepscope.formats.texts import AddedTexts
 from stepscope.trace.build import running_at
 from stepscope.trace.keys import FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.formats.gathered import ABSENT, Gathered, device_track, shapes_of
-from stepscope.formats.sqlite_file import SqliteFile
+from stepscope.formats.base.gathered import ABSENT, Gathered, device_track, shapes_of
+from stepscope.formats.base.sqlite_file import SqliteFile
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import Bool, Int64, Track, UInt32
 

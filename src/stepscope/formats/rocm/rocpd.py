@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.base.gathered import ABSENT, Gathered
+from stepscope.formats.base.sqlite_file import SqliteFile
 from stepscope.formats.rocm.process import STRINGS, Process
 from stepscope.formats.rocm.rpd import is_rpd, read_rpd
-from stepscope.formats.sqlite_file import SqliteFile
 from stepscope.trace.model import Memory, Trace, TraceInfo
 from stepscope.trace.validate import LATEST_NS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.errors import TraceReadError
-from stepscope.formats.gathered import ABSENT, Gathered, device_track
-from stepscope.formats.sqlite_file import SqliteFile
+from stepscope.formats.base.gathered import ABSENT, Gathered, device_track
+from stepscope.formats.base.sqlite_file import SqliteFile
 from stepscope.trace.model import Trace, TraceInfo, Track
 
 PRODUCER = "rocmProfileData"

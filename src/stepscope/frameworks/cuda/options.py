@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from stepscope.record.inside.triggers import DEVICES
 from stepscope.record.options import Option
+from stepscope.record.triggers import DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

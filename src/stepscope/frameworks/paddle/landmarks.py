@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.analysis.host.landmarks import Landmarks
+from stepscope.analysis.base.landmarks import Landmarks
 
 _TENSOR = "paddle/base/dygraph/tensor_patch_methods.py"
 _LAYERS = "paddle/nn/layer/layers.py"

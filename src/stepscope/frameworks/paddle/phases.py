@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
+from stepscope.frameworks.paddle.event_types import TracerEventType, event_type_fragment
 from stepscope.frameworks.paddle.modules import PADDLE_LAYERS
 from stepscope.record.patching import Patches, family
 from stepscope.record.phase_ranges import (
@@ -30,7 +31,6 @@ from stepscope.record.phase_ranges import (
     never,
 )
 from stepscope.record.post_import import PostImport
-from stepscope.trace.event_types import TracerEventType, event_type_fragment
 from stepscope.trace.names import PADDLE_OPTIMIZER
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stepscope.analysis.base.landmarks import LANDMARKS
+from stepscope.analysis.base.remedies import ADVICE
 from stepscope.analysis.flops.formulas import FORMULAS
-from stepscope.analysis.host.landmarks import LANDMARKS
-from stepscope.analysis.remedies import ADVICE
+from stepscope.formats.base.registry import FORMATS, Format
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
-from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 
 FORMULAS.register(loader("stepscope.frameworks.paddle.flops:FORMULAS"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.notices import notify
-from stepscope.record.delivery import Delivery
+from stepscope.record.stream.delivery import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.analysis.host.landmarks import Landmarks
+from stepscope.analysis.base.landmarks import Landmarks
 
 _NUMPY_SAVERS = frozenset({"save", "savez", "savez_compressed"})
 

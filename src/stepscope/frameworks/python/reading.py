@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.landmarks import LANDMARKS
-from stepscope.formats.registry import FORMATS, Format
+from stepscope.analysis.base.landmarks import LANDMARKS
+from stepscope.formats.base.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace.placing import RECORDINGS
@@ -26,7 +26,7 @@ def _is_unsealed(path: Path, _head: bytes) -> bool:
 def _recording(path: str | os.PathLike[str]) -> Trace | None:
     if not is_unsealed(path):
         return None
-    from stepscope.record.stream.reading import recover
+    from stepscope.record.read_back.reading import recover
 
     return recover(path)
 
@@ -36,6 +36,6 @@ FORMATS.register(
         "a recording that was not sealed",
         (),
         _is_unsealed,
-        loader("stepscope.record.stream.reading:recover"),
+        loader("stepscope.record.read_back.reading:recover"),
     )
 )

@@ -30,10 +30,10 @@ from stepscope.frameworks.python.child_recorder import (
 )
 from stepscope.notices import notify
 from stepscope.private_folders import new_private_folder
-from stepscope.record.delivery import DELIVERY, Delivery
 from stepscope.record.options import WORKERS
 from stepscope.record.patching import Patches
 from stepscope.record.source import Source, Stage, make_sources
+from stepscope.record.stream.delivery import DELIVERY, Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.analysis.remedies import Advice, Remedy
+from stepscope.analysis.base.remedies import Advice, Remedy
 
 ADVICE = Advice(
     "torch",

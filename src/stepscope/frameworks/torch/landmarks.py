@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.analysis.host.landmarks import Landmarks
+from stepscope.analysis.base.landmarks import Landmarks
 
 _MODULE = "torch/nn/modules/module.py"
 _AUTOGRAD = "torch/autograd/"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stepscope.analysis.base.landmarks import LANDMARKS
+from stepscope.analysis.base.remedies import ADVICE
 from stepscope.analysis.flops.formulas import FORMULAS
-from stepscope.analysis.host.landmarks import LANDMARKS
-from stepscope.analysis.remedies import ADVICE
 from stepscope.lazy import loader
 
 FORMULAS.register(loader("stepscope.frameworks.torch.flops:FORMULAS"))

@@ -67,7 +67,7 @@ class Agent:
         self._folder = folder
         self._plan = plan
         self._native = native
-        self._facts = _loaded("record/inside/facts.py")
+        self._facts = _loaded("record/facts.py")
         self._frameworks: Any = None  # what records the frameworks that the program has imported
         self._hooks = 0
         self._thread_names: dict[str, str] = {}
@@ -133,7 +133,7 @@ class Agent:
                 self.notify(f"what threads do is not sampled: {obstacle}")
         self._budget: Any = None
         if plan.get("budget"):
-            budget = _loaded("record/inside/budget.py").Budget
+            budget = _loaded("record/budget.py").Budget
             share, event_ns = float(plan["budget"]), float(plan["event_ns"])
             self._budget = budget(share, event_ns, self._turn_off, self.notify)
         native.set_stream_ticker(self._tell, self._budget is not None)
@@ -212,7 +212,7 @@ class Agent:
     def _turn_off(self, burden: str) -> bool:
         """Turn off an expensive part of the recording; return whether it was on."""
         native, mode = self._native, self._plan["stacks"]
-        budget: Any = sys.modules["stepscope.record.inside.budget"]
+        budget: Any = sys.modules["stepscope.record.budget"]
         if burden == budget.CALLS and mode != "none":
             native.stop_stacks()
             if mode != "operators":
@@ -226,7 +226,7 @@ class Agent:
     # ---- frameworks
 
     def _watch_imports(self) -> None:
-        self._triggers = dict(_loaded("record/inside/triggers.py").TRIGGERS)
+        self._triggers = dict(_loaded("record/triggers.py").TRIGGERS)
         if self._plan.get("failures") == "1":
             self._triggers["threading"] = ()
         # Another release of Stepscope would not match the extension that is loaded.
@@ -271,7 +271,7 @@ class Agent:
             return
         try:
             if self._frameworks is None:
-                self._frameworks = _frameworks_of_package(self)
+                self._frameworks = _imported_recorder(self._plan["frameworks"], self)
             self._frameworks.begin(name, self._plan)
             self._note(SOURCES, self._frameworks.describe())
             self._hooks += 1
@@ -286,7 +286,7 @@ class Agent:
 
     def _library_opens(self, name: object) -> None:
         """Start recording devices when ctypes is about to load CUDA, which shows in no import."""
-        triggers: Any = sys.modules["stepscope.record.inside.triggers"]
+        triggers: Any = sys.modules["stepscope.record.triggers"]
         if any(module in sys.modules for module in triggers.BEGIN_DEVICES):
             return  # they load it themselves, in the middle of their import
         library = triggers.CUDA_LIBRARY
@@ -485,7 +485,7 @@ def _loaded(file: str, name: str = "") -> "Any":
 
 
 _NEEDS = {
-    "record/inside/facts.py": ("trace/variables.py", "trace/cores.py"),
+    "record/facts.py": ("trace/variables.py", "trace/cores.py"),
 }
 
 
@@ -502,13 +502,14 @@ def _builtin(name: str) -> "Any":
     return module
 
 
-def _frameworks_of_package(agent: Agent) -> "Any":
+def _imported_recorder(place: str, agent: Agent) -> "Any":
     """Import the module that records frameworks; its notices are kept for the answer."""
-    from stepscope.record.inside import frameworks
+    from stepscope.lazy import named
 
+    recorder = named(place)
     notices: Any = sys.modules["stepscope.notices"]
     notices.listener = agent.notify
-    return frameworks
+    return recorder
 
 
 def _spec_of_package() -> "Any":
@@ -573,7 +574,9 @@ def _hide_start_folder() -> None:
 
 def _is_own_command() -> bool:
     words = sys.orig_argv[1:]
-    return words[:2] == ["-m", "stepscope"] or (words[:1] == ["-m"] and "stepscope.cli" in words[1])
+    return words[:2] == ["-m", "stepscope"] or (
+        words[:1] == ["-m"] and words[1].split(".")[:2] == ["stepscope", "cli"]
+    )
 
 
 def _complain(folder: str, error: Exception) -> None:

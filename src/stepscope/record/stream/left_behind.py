@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stepscope import _native
 from stepscope.errors import TraceReadError
 from stepscope.notices import notify
-from stepscope.record.delivery import Delivery
+from stepscope.record.stream.delivery import Delivery
 from stepscope.record.stream.notes import PATHS, SOURCES, THREADS
 from stepscope.trace.plain import PlainError
 from stepscope.trace.regular_file import free_memory_bytes

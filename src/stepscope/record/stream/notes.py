@@ -1,6 +1,6 @@
 """What a process notes of itself in its stream, by name."""
 
-FACTS = "facts"  # see record/inside/facts.py
+FACTS = "facts"  # see record/facts.py
 THREADS = "threads"  # thread names by thread id
 SOURCES = "sources"  # what its sources describe: fields of a TraceInfo, and the job
 PROCESS = "process"  # its name for users

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.private_folders import open_private_folder
-from stepscope.record.delivery import DELIVERY
+from stepscope.record.stream.delivery import DELIVERY
 from stepscope.record.stream.processes import ProcessId
 from stepscope.trace.regular_file import entries_of, read_regular
 

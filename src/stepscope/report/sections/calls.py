@@ -7,15 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from stepscope.analysis.device.launches import Launches, launches
+from stepscope.analysis.base.labels import Labels, labels, shape_labels
+from stepscope.analysis.base.shared import shared
+from stepscope.analysis.base.tree import CallTree, call_tree
+from stepscope.analysis.calls.launches import Launches, launches
+from stepscope.analysis.calls.module_calls import module_of_slices
+from stepscope.analysis.code.stacks import stack_labels, stack_of_events
 from stepscope.analysis.host.averages import Averages, single_events
 from stepscope.analysis.host.flame import without_address
-from stepscope.analysis.host.module_calls import module_of_slices
-from stepscope.analysis.host.stacks import stack_labels, stack_of_events
-from stepscope.analysis.labels import Labels, labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
-from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import CallTree, call_tree
 from stepscope.trace.model import NO_SLICE, Trace
 from stepscope.trace.names import MODULE_PREFIX
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.launches import launched_work
-from stepscope.analysis.tree import distinct_ids
-from stepscope.report.payload import Payload
+from stepscope.analysis.base.tree import distinct_ids
+from stepscope.analysis.calls.launches import launched_work
+from stepscope.analysis.work.kernel_names import kernel_name
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.threads import add_threads
 from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import SliceKind, Slices, Trace

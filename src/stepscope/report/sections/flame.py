@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analysis.base.tree import call_tree
+from stepscope.analysis.code.stacks import stack_of_events
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import flame_graph
 from stepscope.analysis.host.flame_merge import FlameGraph
 from stepscope.analysis.host.sampled_flame import sampled_flame_graph
-from stepscope.analysis.host.stacks import stack_of_events
-from stepscope.analysis.tree import call_tree
-from stepscope.report.payload import Payload, add_texts
-from stepscope.report.steady import steady_time
+from stepscope.report.base.payload import Payload, add_texts
+from stepscope.report.base.steady import steady_time
 from stepscope.trace.model import SliceKind, Trace
 
 

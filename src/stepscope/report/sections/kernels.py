@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.base.labels import Labels, name_labels
+from stepscope.analysis.base.sums import summed
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
 from stepscope.analysis.device.copies import copy_table
 from stepscope.analysis.device.counters import counter_means
-from stepscope.analysis.device.idle import IdleReason, device_idle
-from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
 from stepscope.analysis.device.power import device_power
 from stepscope.analysis.device.queue import launch_queues
-from stepscope.analysis.device.work import DeviceWork, device_work
-from stepscope.analysis.labels import Labels, name_labels
-from stepscope.analysis.sums import summed
-from stepscope.analysis.table import Table
-from stepscope.report.payload import Payload, add_table, known_or_nan
+from stepscope.analysis.work.idle import IdleReason, device_idle
+from stepscope.analysis.work.kernel_names import kernel_name
+from stepscope.analysis.work.work import DeviceWork, device_work
+from stepscope.report.base.payload import Payload, add_table, known_or_nan
 from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 

@@ -17,7 +17,7 @@ from stepscope.analysis.memory.timeline import (
     memory_timeline,
 )
 from stepscope.analysis.memory.usage import default_device, devices, rows_of_device, with_memory
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.trace.model import NO_SLICE, Int64, Trace
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.host.modules import ModuleTable, module_table
-from stepscope.report.payload import Payload, add_table
+from stepscope.report.base.payload import Payload, add_table
+from stepscope.report.base.steady import steady_time
 from stepscope.report.sections.calls import calls_of
-from stepscope.report.steady import steady_time
 from stepscope.text.modules import OUTSIDE
 from stepscope.trace.model import Trace
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analysis.base.intervals import Intervals
+from stepscope.analysis.base.labels import Labels
+from stepscope.analysis.base.sums import distinct
+from stepscope.analysis.calls.waiting import waiting_texts
 from stepscope.analysis.host.averages import Averages
 from stepscope.analysis.host.counted import CallCells
-from stepscope.analysis.host.waiting import waiting_texts
-from stepscope.analysis.intervals import Intervals
-from stepscope.analysis.labels import Labels
-from stepscope.analysis.sums import distinct
-from stepscope.report.payload import Payload, add_table
+from stepscope.report.base.payload import Payload, add_table
+from stepscope.report.base.steady import steady_time
 from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.report.sections.threads import host_threads, process_name
-from stepscope.report.steady import steady_time
 from stepscope.trace.model import Int64, SliceKind, Trace
 
 Columns = dict[str, Any]  # Labels, or NDArray of numbers

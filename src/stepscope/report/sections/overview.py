@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.answer import answer
+from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.findings import Finding
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import WAITS, Cause
 from stepscope.analysis.steps.cores import ready_in_steps
-from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import steady_steps
-from stepscope.report.overview import metadata_of, overview_of, source_of
-from stepscope.report.payload import Payload
+from stepscope.report.base.overview import metadata_of, overview_of, source_of
+from stepscope.report.base.payload import Payload
+from stepscope.report.base.steady import opening
 from stepscope.report.sections.events import origin_of
-from stepscope.report.steady import opening
 from stepscope.trace.model import Bool, Int64, Trace
 
 _MOMENTS = ("from", "to", "at")  # keys of a finding's evidence that are times on the trace's clock

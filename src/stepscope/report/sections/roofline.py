@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.device.roofline import model_of_trace, peaks_of_trace, roofline
-from stepscope.analysis.device.work import WorkKind, device_work
-from stepscope.report.payload import Payload, add_table
+from stepscope.analysis.work.work import WorkKind, device_work
+from stepscope.report.base.payload import Payload, add_table
 from stepscope.trace.model import Float64, Trace
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from stepscope.analysis.code.source_files import SourceFiles
 from stepscope.analysis.host.sampled_lines import SampledLines, sampled_lines
-from stepscope.analysis.host.source_files import SourceFiles
 from stepscope.analysis.host.source_lines import SourceLines, source_lines
-from stepscope.report.payload import Payload
-from stepscope.report.steady import steady_time
+from stepscope.report.base.payload import Payload
+from stepscope.report.base.steady import steady_time
 from stepscope.trace.model import Int64, Trace
 
 _MOST_FILES = 50

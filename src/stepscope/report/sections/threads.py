@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.host.waiting import helper_tracks, waiting_tracks
-from stepscope.report.payload import Payload
+from stepscope.analysis.calls.waiting import helper_tracks, waiting_tracks
+from stepscope.report.base.payload import Payload
 from stepscope.trace.model import Trace, Track
 
 _LAST = 1 << 62

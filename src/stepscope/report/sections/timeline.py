@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analysis.base.sums import summed
+from stepscope.analysis.base.tree import lanes
+from stepscope.analysis.calls.backward import forward_backward
+from stepscope.analysis.calls.waiting import waiting_tracks
 from stepscope.analysis.device.counters import device_counters
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.host.backward import forward_backward
-from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events
-from stepscope.analysis.sums import summed
-from stepscope.analysis.tree import lanes
-from stepscope.report.payload import Payload
+from stepscope.report.base.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.keys import (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stepscope import Trace
-from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.calls.launches import launched_work
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

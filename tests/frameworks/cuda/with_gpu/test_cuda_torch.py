@@ -14,7 +14,7 @@ import pytest
 
 import stepscope
 from stepscope import ProfilerActivity, profile, record_function
-from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.calls.launches import launched_work
 from stepscope.record.running import RUNNING
 from stepscope.trace.model import SliceKind
 

@@ -88,7 +88,7 @@ def test_a_name_that_would_be_paddles_says_so_without_paddle() -> None:
 
 
 def test_types_print_as_paddles_do() -> None:
-    from stepscope.trace.event_types import TracerEventType
+    from stepscope.frameworks.paddle.event_types import TracerEventType
 
     kernel = TracerEventType.Kernel
     assert (str(kernel), f"{kernel}", repr(kernel)) == (

@@ -10,7 +10,7 @@ import pytest
 
 from recording import nothing_left_on, run_python
 from stepscope._native import recording
-from stepscope.analysis.host.event_types import event_types
+from stepscope.frameworks.paddle.views.event_types import event_types
 from stepscope.paddle import Profiler, ProfilerState, RecordEvent, TracerEventType, make_scheduler
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pytest
 
 from recording import parents
 from stepscope import _native
-from stepscope.analysis.host.event_types import event_types
+from stepscope.frameworks.paddle.event_types import TracerEventType
+from stepscope.frameworks.paddle.views.event_types import event_types
 from stepscope.paddle import Profiler, RecordEvent
-from stepscope.trace.event_types import TracerEventType
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -19,12 +19,12 @@ from sample_traces import HOSTILE, PADDLE_SAMPLES, json_events, recording
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats import export_trace, read_trace
 from stepscope.frameworks.paddle.dialect.result import ProfilerResult, load_profiler_result
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.files.read_pb import read_paddle_pb
 from stepscope.frameworks.paddle.files.write_json import export_paddle_json
 from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb, paddle_pb
 from stepscope.frameworks.paddle.memory_events import MemoryBefore, memory_figures
 from stepscope.frameworks.paddle.result_columns import captured_from_pb, paddle_file
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_CORRELATION, Trace
 
 PROTOBUF = PADDLE_SAMPLES / "training.paddle_trace.pb"

@@ -12,10 +12,10 @@ import stepscope
 from device_reference import length, merged
 from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import ONE_RANK, json_events, sample_name, sample_path
-from stepscope.analysis.host.event_types import event_types
+from stepscope.frameworks.paddle.event_types import TracerEventType
+from stepscope.frameworks.paddle.views.event_types import event_types
 from stepscope.frameworks.paddle.views.summary import summary_text
 from stepscope.frameworks.paddle.views.summary_tables import SummaryView, summary_tables
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

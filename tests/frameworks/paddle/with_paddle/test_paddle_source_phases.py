@@ -10,8 +10,8 @@ import pytest
 from paddle_recording import paddle_or_skip, paddle_recorded, path_of, rows_of, trace_of
 
 from recording import row_of
-from stepscope.analysis.host.event_types import event_types
-from stepscope.trace.event_types import TracerEventType
+from stepscope.frameworks.paddle.event_types import TracerEventType
+from stepscope.frameworks.paddle.views.event_types import event_types
 
 paddle = paddle_or_skip()
 

@@ -15,7 +15,7 @@ from torch.autograd import profiler_util
 
 from kineto_trace import trace_of
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.base.landmarks import landmarks
 from stepscope.frameworks.torch.dialect.event_lists import EventList
 from torch_steps import MODELS, profiled
 

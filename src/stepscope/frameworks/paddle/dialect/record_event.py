@@ -8,8 +8,8 @@ from stepscope import _native
 from stepscope._native import record_function
 from stepscope.enums import member_of
 from stepscope.frameworks.paddle.dialect.event_types import own_of_paddle
+from stepscope.frameworks.paddle.event_types import TracerEventType, event_type_fragment
 from stepscope.notices import warn_user
-from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

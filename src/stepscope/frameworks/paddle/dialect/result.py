@@ -8,12 +8,12 @@ import numpy as np
 
 from stepscope.formats import read_trace
 from stepscope.frameworks.paddle.dialect.event_types import as_paddles
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.files.write_json import export_paddle_json
 from stepscope.frameworks.paddle.files.write_pb import VERSION, export_paddle_pb, extra_info
 from stepscope.frameworks.paddle.memory_events import TracerMemEventType, place_of_device
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import Forest
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import BYTES, CALL_STACK
 from stepscope.trace.model import NO_CORRELATION

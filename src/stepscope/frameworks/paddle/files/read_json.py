@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stepscope import _native
-from stepscope.formats.gzip import text_chunks
+from stepscope.formats.base.gzip import text_chunks
 from stepscope.frameworks.paddle.memory_events import TracerMemEventType, memory_of
 from stepscope.frameworks.paddle.result_columns import PRODUCER
 from stepscope.trace.build import build

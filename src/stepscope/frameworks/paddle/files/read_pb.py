@@ -13,7 +13,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.gzip import file_bytes
+from stepscope.formats.base.gzip import file_bytes
 from stepscope.frameworks.paddle.result_columns import PRODUCER, PaddleFile, paddle_file
 from stepscope.trace.build import build
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Int32, Int64, Slices, Trace, TraceInfo

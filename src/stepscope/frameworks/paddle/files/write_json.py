@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
+from stepscope.formats.base.files import Sink, output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.texts import AddedTexts
 from stepscope.formats.chrome.write import json_text, text_chunks_of
-from stepscope.formats.files import Sink, output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.texts import AddedTexts
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.files.write_pb import VERSION, extra_info
 from stepscope.frameworks.paddle.memory_events import TracerMemEventType, place_of_device
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import BYTES, CALL_STACK, INPUT_DIMS, INPUT_TYPES
 from stepscope.trace.model import NO_CORRELATION, Int64, IntColumn, Trace, UInt32

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import _native
-from stepscope.formats.files import output_file
-from stepscope.formats.registry import Progress
-from stepscope.formats.texts import AddedTexts
+from stepscope.formats.base.files import output_file
+from stepscope.formats.base.registry import Progress
+from stepscope.formats.base.texts import AddedTexts
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.memory_events import place_of_device
 from stepscope.frameworks.paddle.result_columns import NO_LAUNCH, PROPERTIES
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import BYTES, CALL_STACK
 from stepscope.trace.model import NO_CORRELATION, Int32, Int64, Trace, UInt32

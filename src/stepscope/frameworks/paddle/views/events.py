@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launched_work
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.base.tree import ids_where
+from stepscope.analysis.calls.launches import launched_work
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, Work
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.tables import ALL_THREADS, OTHERS, EventRow, EventTable, Span
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_PARENT, Bool, Int64, Trace
 
 Sorter = Callable[[list[EventRow]], list[EventRow]]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.base.tree import ids_where
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.tree import ids_where
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.views.forest import Forest
 from stepscope.text.layout import printable
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import Bool, Int64, Trace
 
 _WIDTH = 100

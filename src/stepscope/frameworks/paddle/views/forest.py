@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.launches import launching_calls, launching_operators
-from stepscope.analysis.host.event_types import event_types
-from stepscope.analysis.tree import levels, span_mask
+from stepscope.analysis.base.tree import levels, span_mask
+from stepscope.analysis.calls.launches import launching_calls, launching_operators
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.memory_events import memory_figures
+from stepscope.frameworks.paddle.views.event_types import event_types
 from stepscope.frameworks.paddle.views.groups import Groups
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import (
     DEVICE_KINDS,

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import Intervals, union
+from stepscope.analysis.base.sums import around
+from stepscope.analysis.base.tree import ids_where
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.intervals import Intervals, union
-from stepscope.analysis.sums import around
-from stepscope.analysis.tree import ids_where
 from stepscope.enums import NamedAlike
+from stepscope.frameworks.paddle.event_types import TracerEventType
 from stepscope.frameworks.paddle.views.events import (
     PHASES,
     Totals,
@@ -43,7 +44,6 @@ from stepscope.frameworks.paddle.views.tables import (
     SummaryTables,
     share,
 )
-from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 
 OUTSIDE = "(outside of all events)"

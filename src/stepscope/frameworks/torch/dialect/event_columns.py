@@ -8,25 +8,25 @@ from enum import Enum, IntEnum, auto
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.device.launches import device_name, launched_work, launches
+from stepscope.analysis.base.labels import overload_labels, shape_labels
+from stepscope.analysis.base.tree import call_tree
+from stepscope.analysis.calls.backward import backward_functions
+from stepscope.analysis.calls.launches import device_name, launched_work, launches
+from stepscope.analysis.code.stacks import stack_labels, stack_of_events
 from stepscope.analysis.host.averages import single_events
-from stepscope.analysis.host.backward import backward_functions
-from stepscope.analysis.host.python_ids import python_ids
-from stepscope.analysis.host.stacks import stack_labels, stack_of_events
-from stepscope.analysis.labels import overload_labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
-from stepscope.analysis.tree import call_tree
 from stepscope.formats.chrome.flows import forward_backward_links
+from stepscope.formats.chrome.python_ids import python_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.analysis.device.launches import Launches
+    from stepscope.analysis.base.labels import Labels
+    from stepscope.analysis.base.tree import CallTree
+    from stepscope.analysis.calls.launches import Launches
+    from stepscope.analysis.code.stacks import KnownStacks
     from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.host.python_ids import PythonIds
-    from stepscope.analysis.host.stacks import KnownStacks
-    from stepscope.analysis.labels import Labels
-    from stepscope.analysis.tree import CallTree
+    from stepscope.formats.chrome.python_ids import PythonIds
     from stepscope.trace.model import Bool, Trace
 
 

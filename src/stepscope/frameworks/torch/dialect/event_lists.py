@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from stepscope.analysis.base.labels import shape_labels
 from stepscope.analysis.host.averages import grouped, polars_frame, total_of
-from stepscope.analysis.labels import shape_labels
 from stepscope.arguments import flag, whole
 from stepscope.frameworks.torch.dialect.event_columns import EventColumns, Fields
 from stepscope.frameworks.torch.dialect.function_event import FunctionEvent, FunctionEventAvg

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from stepscope.analysis.base.labels import flat_dims
 from stepscope.analysis.host.averages import added
-from stepscope.analysis.host.python_ids import module_number
-from stepscope.analysis.labels import flat_dims
+from stepscope.formats.chrome.python_ids import module_number
 from stepscope.frameworks.torch.dialect.event_columns import Fields
 from stepscope.frameworks.torch.dialect.measures import Measures
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value

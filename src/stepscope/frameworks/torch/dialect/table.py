@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.analysis.base.labels import Labels
     from stepscope.analysis.host.averages import Averages
-    from stepscope.analysis.labels import Labels
     from stepscope.trace.model import Int64
 
 _CELL_WIDTH = 12

@@ -1,4 +1,4 @@
-// The tables of the page's data, as report/payload.py wrote them; a text is decoded when it is seen.
+// The tables of the page's data, as report/base/payload.py wrote them; a text is decoded when it is seen.
 
 /** @typedef {import("../decode.js").Data} Data */
 /** @typedef {import("./rows.js").Rows} Rows */

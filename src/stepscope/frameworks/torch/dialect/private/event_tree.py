@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.host.backward import backward_functions
+from stepscope.analysis.calls.backward import backward_functions
 from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers, TensorIds
 from stepscope.frameworks.torch.live_objects import LiveObjects, optimizer_call
 from stepscope.frameworks.torch.tensor_notes import tensors_of

@@ -1,0 +1,1 @@
+"""Where in the code something happened: stacks, lines of the user, source files."""

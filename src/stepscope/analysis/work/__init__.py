@@ -1,0 +1,1 @@
+"""The work of devices, and the gaps between it."""

@@ -1,0 +1,1 @@
+"""What several formats share: the registry, files that are read and written, compressed or not."""

@@ -286,12 +286,12 @@ def _verdict(
     if lines:
         share = share_words(lines[0].share, spent.unit)
         line = f" The line that costs most is {lines[0].what}, {share}."
+    problem = "No problem stands out" if worst is None else f"What costs a little: {worst.title}"
     if steps is None:
-        return (
-            f"The run takes {now} after start-up ({most}); no steps were recognised, and no "
-            f"problem stands out.{line}"
-        )
-    return f"A {spent.unit} takes {now}: {most}. No problem stands out.{line}"
+        takes = f"The run takes {now} after start-up ({most}); no steps were recognised"
+    else:
+        takes = f"A {spent.unit} takes {now}: {most}"
+    return f"{takes}. {problem}.{line}"
 
 
 def _row_json(row: Row) -> dict[str, Any]:

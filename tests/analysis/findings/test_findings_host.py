@@ -19,6 +19,7 @@ from host_findings import (
     spend,
     training,
 )
+from stepscope.analysis.answer import answer
 from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.findings import Severity
 from stepscope.analysis.steps.causes import Cause
@@ -218,41 +219,53 @@ def test_threads_of_many_pools() -> None:
     assert found(with_library_threads(8), "too-many-threads") is None
 
 
-def test_a_slow_step_and_the_line_that_makes_it_slow() -> None:
+def test_what_some_steps_do_beside_what_all_do() -> None:
+    program = training(spend(SAVE, NATIVE, 300 * MS), only=[3, 4, 9])
+    finding = assert_found(program, "work-in-some-steps", "train.py:5", 3 * 300 * MS / (STEPS - 1))
+    assert finding.title.startswith(f"3 of {STEPS - 1} steps spend 300 ms in ")
+
+
+def test_what_every_tenth_step_does() -> None:
+    program = training(spend(PREPARE, PYTHON, 150 * MS), only=[10, 20, 30], steps=41)
+    finding = assert_found(program, "work-in-some-steps", "train.py:5", 3 * 150 * MS / 40)
+    assert finding.title.startswith("Every 10th step spends 150 ms in prepare (train.py:5)")
+
+
+def test_an_evaluation_is_told_without_a_gain() -> None:
+    evaluates = (*PREPARE, "torch/nn/modules/module.py(1): Module._call_impl")
+    program = training(spend(evaluates, NATIVE, 150 * MS), only=[10, 20, 30], steps=41)
+    finding = found(program, "work-in-some-steps")
+    assert finding is not None and "mostly forward" in finding.text
+    assert (finding.severity, finding.saves_ns) == (Severity.LOW, 0)
+    with shared_analyses():
+        assert "What costs a little: Every 10th step" in answer(program.trace()).verdict
+
+
+def test_what_one_step_does_is_no_finding() -> None:
     program = training(spend(SAVE, NATIVE, 300 * MS), only=[9])
-    finding = assert_found(program, "slow-step", "train.py:5", 300 * MS / (STEPS - 1))
-    assert finding.title.startswith("Step 9 takes 4.0 times")
-
-
-def test_a_slow_step_of_many() -> None:
-    program = training(spend(PREPARE, PYTHON, 150 * MS), only=[20], steps=41)
-    assert_found(program, "slow-step", "train.py:5", 150 * MS / 40)
+    assert found(program, "work-in-some-steps") is None
 
 
 def held_up() -> Program:
-    """Return a program that does the same in every step, but once the machine is busy."""
+    """Return a program that does the same in every step, but the machine is busy twice."""
     program = Program()
     for number in range(STEPS):
-        program.step(slower=3 if number == 9 else 1)
+        program.step(slower=3 if number in (7, 9) else 1)
     return program
 
 
-def test_a_slow_step_that_does_nothing_else() -> None:
-    finding = found(held_up(), "slow-step")
-    assert finding is not None
-    assert finding.places == ()
-    assert finding.severity is Severity.LOW
-    assert finding.saves_ns == pytest.approx(2 * STEP_NS / (STEPS - 1))
+def test_slow_steps_that_do_nothing_else_are_no_finding() -> None:
+    assert found(held_up(), "work-in-some-steps") is None
 
 
 def test_steps_that_are_all_alike() -> None:
-    assert found(training(nothing), "slow-step") is None
+    assert found(training(nothing), "work-in-some-steps") is None
 
 
-def test_a_slow_step_that_another_finding_explains() -> None:
-    program = training(spend(SLEEP, BLOCKED, 300 * MS, WaitReason.SLEEP), only=[9])
-    assert_found(program, "waiting-sleep", "train.py:5", 300 * MS / (STEPS - 1))
-    assert found(program, "slow-step") is None
+def test_work_in_some_steps_that_another_finding_explains() -> None:
+    program = training(spend(SLEEP, BLOCKED, 300 * MS, WaitReason.SLEEP), only=[5, 9])
+    assert_found(program, "waiting-sleep", "train.py:5", 600 * MS / (STEPS - 1))
+    assert found(program, "work-in-some-steps") is None
 
 
 def collecting(ns: int, *call: str) -> Work:
@@ -304,19 +317,6 @@ def test_code_of_a_framework_beside_the_model() -> None:
     assert_found(training(spend(draws, PYTHON, 40 * MS)), "library-call", "train.py:5", 40 * MS)
     machinery = (*PREPARE, "torch/nn/functional.py(1): cross_entropy")
     assert found(training(spend(machinery, PYTHON, 40 * MS)), "library-call") is None
-
-
-def test_what_is_as_bad_and_has_a_line_goes_first() -> None:
-    """A line that takes little can be fixed; a slow step without a cause cannot."""
-    program = Program()
-    for number in range(STEPS):
-        slower = 3 if number == 9 else 1
-        program.sample(SLEEP, BLOCKED, 7 * MS * slower, wait=WaitReason.SLEEP)
-        program.step(slower=slower)
-    sleep, slow = problems_of(program)
-    assert (sleep.id, slow.id) == ("waiting-sleep", "slow-step")
-    assert sleep.severity is slow.severity is Severity.LOW
-    assert sleep.share < slow.share
 
 
 def test_the_worst_goes_first() -> None:

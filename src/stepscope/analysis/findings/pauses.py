@@ -1,17 +1,18 @@
-"""Irregular delays: garbage collection, and steps much slower than the others."""
+"""Irregular delays: garbage collection, and work that only some steps do."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
-from stepscope.analysis.findings.spots import Spot, hot_spot
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.findings.spots import STRAY, Spot, hot_spot
+from stepscope.analysis.steps.causes import PHASES, WAITS, Cause
+from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.model import Int64
+from stepscope.trace.model import Bool, Int64
 from stepscope.trace.names import COLLECTION
 from stepscope.units import count_text, duration_text
 
@@ -20,15 +21,11 @@ MIN_PAUSE_SHARE = 0.01
 MIN_STEPS = 5  # fewer steps do not show which duration is usual
 # Steps vary by ten percent or so on a busy machine; one that takes twice as long has a cause.
 SLOW_FACTOR = 2.0
+MIN_SLOW = 2  # what happens once is no habit of the program
+MIN_REGULAR = 3  # fewer do not show a distance
 MIN_EXTRA = 0.5  # what slow steps do besides must explain this share of the time that they lose
 MIN_REPORTED = 0.05  # what takes more of a step has a finding of its own, with the same line
 
-_EXTRA = (
-    *(Cause.CHECKPOINT, Cause.LOGGING, Cause.PYTHON, Cause.NATIVE, Cause.DATA_LOADING),
-    *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS),
-    *(Cause.LIBRARY, Cause.TENSOR_TEXT, Cause.COLLECTION),
-)
-_NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # other findings report them if in every step
 _COLLECTS = ("gc.collect", "collect")
 
 
@@ -79,10 +76,11 @@ def _fix_of_collections(facts: Facts, spot: Spot | None) -> str:
 
 
 @DETECTORS.register
-def slow_step(facts: Facts) -> Finding | None:
-    """Find steps that take far longer than the median, and what they do in that time.
+def work_in_some_steps(facts: Facts) -> Finding | None:
+    """Find work that makes a few steps longer: an evaluation, a checkpoint, a log.
 
-    A step that does nothing else than the others was held up by the machine.
+    A step that takes long and does nothing else than the others is no finding, nor is a single one:
+    both stand on the chart of the steps.
     """
     breakdown, counted = facts.breakdown, facts.counted
     if counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
@@ -90,34 +88,78 @@ def slow_step(facts: Facts) -> Finding | None:
     time_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
     usual_ns = float(np.median(time_ns[counted]))
     slow = np.flatnonzero(counted & (time_ns >= SLOW_FACTOR * usual_ns))
-    if not len(slow) or not usual_ns:
+    spot = _seldom_spot(facts.ledger, slow)
+    if spot is None:
         return None
-    worst = int(slow[time_ns[slow].argmax()])
+    ledger = facts.ledger
+    own_ns = np.bincount(ledger.step[spot.which], ledger.weight_ns[spot.which], len(time_ns))
+    slow = np.flatnonzero(own_ns >= MIN_EXTRA * float(own_ns.max()))
+    cause = Cause(int(np.bincount(ledger.cause[spot.which], ledger.weight_ns[spot.which]).argmax()))
+    spent_ns = float(own_ns[slow].sum())
     lost_ns = float((time_ns[slow] - usual_ns).sum())
-    share = lost_ns / float(time_ns[counted].sum())
-    start_ns = int(breakdown.start_ns[worst])
-    others = f" {len(slow) - 1:,} more stood out as well." if len(slow) > 1 else ""
-    cause, spot = _extra_work(facts, slow, lost_ns)
-    if cause is not None and _is_reported(facts, cause):
+    if len(slow) < MIN_SLOW or spent_ns < MIN_EXTRA * lost_ns or _is_reported(facts, cause):
         return None
-    why = f"What they do in addition: {spot.words}." if spot else _no_cause(facts, worst)
+    share = spent_ns / ledger.total_ns
+    is_training = cause in PHASES  # an evaluation: whether it is worth its time is not ours to say
+    each_ns, start_ns = spent_ns / len(slow), int(breakdown.start_ns[slow[0]])
     return Finding(
-        id="slow-step",
-        title=f"Step {breakdown.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long "
-        "as usual",
-        text=f"It took {duration_text(int(time_ns[worst]))}; the median step takes "
-        f"{duration_text(usual_ns)}.{others} {why}",
+        id="work-in-some-steps",
+        title=f"{_which_steps(np.flatnonzero(counted), slow)} {duration_text(each_ns)} in "
+        f"{spot.words}",
+        text=f"The median step takes {duration_text(usual_ns)}. What those {len(slow):,} of "
+        f"{facts.steps:,} steps do in addition is mostly {cause.words}{spot.called_from}; it takes "
+        f"{share:.0%} of all steps' time.",
         share=share,
-        evidence=moment(start_ns, start_ns + int(breakdown.duration_ns[worst])),
-        fix="Look at that step on the timeline. Usual causes: a checkpoint, an evaluation, a slow "
-        "batch."
-        if spot
-        else "Look at that step on the timeline, and run the program on a quiet machine.",
-        severity=Severity.of_share(share) if spot else Severity.LOW,
-        saves_ns=lost_ns / facts.steps,
-        of_ns=float(time_ns[counted].mean()),
-        places=spot.places if spot else (),
+        evidence=moment(start_ns, start_ns + int(breakdown.duration_ns[slow[0]])),
+        fix="Do it less often, or on less data, if that is enough."
+        if is_training
+        else "Do it less often, or in the background while the next steps run.",
+        severity=Severity.LOW if is_training else Severity.of_share(share),
+        saves_ns=0.0 if is_training else spent_ns / facts.steps,
+        of_ns=ledger.whole_ns,
+        places=spot.places,
     )
+
+
+def _which_steps(counted: Int64, slow: Int64) -> str:
+    """Say which steps are meant, up to a verb: all in a regular distance, or how many."""
+    distance = np.unique(np.diff(np.searchsorted(counted, slow)))
+    if len(distance) == 1 and len(slow) >= MIN_REGULAR:
+        last = int(distance[0])
+        ending = {1: "st", 2: "nd", 3: "rd"}.get(last % 10 if last // 10 % 10 != 1 else 0, "th")
+        return f"Every {last}{ending} step spends"
+    return f"{len(slow):,} of {len(counted):,} steps spend"
+
+
+def _seldom_spot(ledger: Ledger, slow: Int64) -> Spot | None:
+    """Return where slow steps spend time at lines that the others do not come to."""
+    is_slow = np.isin(ledger.step, slow)
+    seldom = _seldom_lines(ledger, is_slow)
+    which = is_slow & ledger.where_stack(lambda stack: not seldom.isdisjoint(stack.own))
+    spot = hot_spot(ledger, which) if which.any() else None
+    if spot is None:
+        return None
+    first = next((i for i, place in enumerate(spot.path) if place in seldom), None)
+    if first is None:
+        return None
+    # The function that the line calls says more than the line in the loop.
+    path = spot.path[: first + 2]
+    inside = which & ledger.where_stack(lambda stack: path[first] in stack.own)
+    return Spot(path, inside, ledger.each_ns(inside))
+
+
+def _seldom_lines(ledger: Ledger, is_slow: Bool) -> set[Place]:
+    whole: dict[Place, float] = {}
+    others: dict[Place, float] = {}
+    for sums, which in ((whole, ledger.stack >= 0), (others, ~is_slow)):
+        weights = np.bincount(
+            ledger.stack[which & (ledger.stack >= 0)],
+            ledger.weight_ns[which & (ledger.stack >= 0)],
+        )
+        for stack in np.flatnonzero(weights).tolist():
+            for place in set(ledger.stacks[stack].own):
+                sums[place] = sums.get(place, 0.0) + float(weights[stack])
+    return {place for place in whole if others.get(place, 0.0) <= STRAY * whole[place]}
 
 
 def _is_reported(facts: Facts, cause: Cause) -> bool:
@@ -126,35 +168,4 @@ def _is_reported(facts: Facts, cause: Cause) -> bool:
         return True
     ledger = facts.ledger
     often = ledger.each_ns(ledger.spent_on(cause)) >= MIN_REPORTED * ledger.unit_ns
-    return often and cause not in _NOW_AND_THEN
-
-
-def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> tuple[Cause | None, Spot | None]:
-    """Return what slow steps do in addition, and where; None if nothing."""
-    ledger = facts.ledger
-    is_slow = np.isin(ledger.step, slow)
-    slow_ns = float(ledger.weight_ns[is_slow].sum())
-    usual_ns = max(float(ledger.weight_ns[~is_slow].sum()), 1.0)
-    extra = {}
-    for cause in _EXTRA:
-        mine = ledger.spent_on(cause)
-        # A machine that is busy makes everything slower alike.
-        expected = float(ledger.weight_ns[mine & ~is_slow].sum()) / usual_ns * slow_ns
-        extra[cause] = float(ledger.weight_ns[mine & is_slow].sum()) - expected
-    cause = max(extra, key=lambda candidate: extra[candidate])
-    if extra[cause] < MIN_EXTRA * lost_ns:
-        return None, None
-    return cause, hot_spot(ledger, is_slow & ledger.spent_on(cause))
-
-
-def _no_cause(facts: Facts, worst: int) -> str:
-    if not len(facts.trace.samples):
-        breakdown = facts.breakdown
-        grown_ns = breakdown.parts_ns[worst] - np.median(breakdown.parts_ns[facts.counted], axis=0)
-        part = Part(int(grown_ns.argmax()))
-        grown = duration_text(float(grown_ns[part]))
-        return f"The part that grew most is {part.words}, by {grown}."
-    return (
-        "The program did nothing in that time that it does not do in other steps: another program "
-        "on the machine is the likely cause."
-    )
+    return often and cause in WAITS

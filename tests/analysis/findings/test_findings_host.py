@@ -13,7 +13,7 @@ from host_findings import (
     SAVE,
     SLEEP,
     assert_found,
-    found,
+    finding_of,
     nothing,
     problems_of,
     spend,
@@ -67,7 +67,7 @@ def test_waiting_in_every_step(problem: str, stack: Stack, wait: WaitReason) -> 
     assert finding.of_ns == pytest.approx(150 * MS)
     assert finding.places[1].line == 20  # the caller
     short = training(spend(stack, BLOCKED, 4 * MS, wait))
-    assert found(short, problem) is None
+    assert finding_of(short, problem) is None
 
 
 @pytest.mark.parametrize(("problem", "stack", "wait"), WAITS)
@@ -75,7 +75,7 @@ def test_another_thread_may_wait(problem: str, stack: Stack, wait: WaitReason) -
     def waits_aside(program: Program) -> None:
         program.aside(1, stack, BLOCKED, STEP_NS, wait=wait)
 
-    assert found(training(waits_aside), problem) is None
+    assert finding_of(training(waits_aside), problem) is None
 
 
 def test_reading_files_that_the_kernel_has_in_memory() -> None:
@@ -95,7 +95,7 @@ def test_waiting_for_other_processes() -> None:
 def test_native_code_that_waits_for_its_own_threads_computes() -> None:
     fits = (*PREPARE, "sklearn/cluster.py(1): fit", "<native call lloyd_iter>")
     program = training(spend(fits, BLOCKED, 50 * MS, WaitReason.LOCK))
-    assert found(program, "waiting-lock") is None
+    assert finding_of(program, "waiting-lock") is None
     assert_found(program, "data-in-loop", "train.py:5", 50 * MS)
 
 
@@ -111,7 +111,7 @@ def beside_another_thread(state: ThreadState) -> Program:
 
 def test_another_thread_that_has_the_gil() -> None:
     assert_found(beside_another_thread(GIL), "gil-contention", "worker.py:3", 30 * MS)
-    assert found(beside_another_thread(NATIVE), "gil-contention") is None
+    assert finding_of(beside_another_thread(NATIVE), "gil-contention") is None
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_another_thread_that_has_the_gil() -> None:
 def test_what_should_be_done_now_and_then(problem: str, stack: Stack) -> None:
     work = spend(stack, NATIVE, 50 * MS)
     assert_found(training(work), problem, "train.py:5", 50 * MS)
-    assert found(training(work, only=[9]), problem) is None
+    assert finding_of(training(work, only=[9]), problem) is None
 
 
 def test_python_code_in_the_loop() -> None:
     assert_found(training(spend(PREPARE, PYTHON, 50 * MS)), "python-work", "train.py:5", 50 * MS)
-    assert found(training(spend(PREPARE, PYTHON, 4 * MS)), "python-work") is None
+    assert finding_of(training(spend(PREPARE, PYTHON, 4 * MS)), "python-work") is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_python_code_in_the_loop() -> None:
 def test_data_that_is_prepared_in_the_loop(stack: Stack) -> None:
     program = training(spend(stack, NATIVE, 50 * MS))
     assert_found(program, "data-in-loop", "train.py:5", 50 * MS)
-    assert found(program, "python-work") is None
+    assert finding_of(program, "python-work") is None
 
 
 def test_a_function_that_loads_data_counts_as_a_whole_though_it_makes_tensors_of_them() -> None:
@@ -171,20 +171,20 @@ def test_comprehensions_and_builtins_are_python_code() -> None:
 
 
 def test_python_code_prepares_no_data() -> None:
-    assert found(training(spend(PREPARE, PYTHON, 50 * MS)), "data-in-loop") is None
+    assert finding_of(training(spend(PREPARE, PYTHON, 50 * MS)), "data-in-loop") is None
 
 
 @pytest.mark.parametrize("call", ["torch.tensor", "torch.FloatTensor", "np.array"])
 def test_tensors_from_lists(call: str) -> None:
     program = training(spend((*PREPARE, f"<native call {call}>"), NATIVE, 50 * MS))
     assert_found(program, "tensors-from-lists", "train.py:5", 50 * MS)
-    assert found(program, "python-work") is None
-    assert found(program, "data-in-loop") is None
+    assert finding_of(program, "python-work") is None
+    assert finding_of(program, "data-in-loop") is None
 
 
 def test_tensors_from_arrays() -> None:
     program = training(spend((*PREPARE, "<native call torch.from_numpy>"), NATIVE, 50 * MS))
-    assert found(program, "tensors-from-lists") is None
+    assert finding_of(program, "tensors-from-lists") is None
 
 
 def computing_with(threads: int) -> Program:
@@ -199,7 +199,7 @@ def test_more_threads_than_cores() -> None:
 
 @pytest.mark.parametrize("threads", [2, 4, 5])
 def test_about_as_many_threads_as_cores(threads: int) -> None:
-    assert found(computing_with(threads), "too-many-threads") is None
+    assert finding_of(computing_with(threads), "too-many-threads") is None
 
 
 def with_library_threads(threads: int) -> Program:
@@ -215,7 +215,7 @@ def with_library_threads(threads: int) -> Program:
 def test_threads_of_many_pools() -> None:
     saves_ns = 0.5 * (1 - 2 / 20) * STEP_NS
     assert_found(with_library_threads(20), "too-many-threads", "model.py:7", saves_ns)
-    assert found(with_library_threads(8), "too-many-threads") is None
+    assert finding_of(with_library_threads(8), "too-many-threads") is None
 
 
 def test_a_slow_step_and_the_line_that_makes_it_slow() -> None:
@@ -238,7 +238,7 @@ def held_up() -> Program:
 
 
 def test_a_slow_step_that_does_nothing_else() -> None:
-    finding = found(held_up(), "slow-step")
+    finding = finding_of(held_up(), "slow-step")
     assert finding is not None
     assert finding.places == ()
     assert finding.severity is Severity.LOW
@@ -246,13 +246,13 @@ def test_a_slow_step_that_does_nothing_else() -> None:
 
 
 def test_steps_that_are_all_alike() -> None:
-    assert found(training(nothing), "slow-step") is None
+    assert finding_of(training(nothing), "slow-step") is None
 
 
 def test_a_slow_step_that_another_finding_explains() -> None:
     program = training(spend(SLEEP, BLOCKED, 300 * MS, WaitReason.SLEEP), only=[9])
     assert_found(program, "waiting-sleep", "train.py:5", 300 * MS / (STEPS - 1))
-    assert found(program, "slow-step") is None
+    assert finding_of(program, "slow-step") is None
 
 
 def collecting(ns: int, *call: str) -> Work:
@@ -265,11 +265,11 @@ def collecting(ns: int, *call: str) -> Work:
 
 def test_garbage_collection() -> None:
     assert_found(training(collecting(10 * MS)), "garbage-collection", "train.py:5", 10 * MS)
-    assert found(training(collecting(MS // 2)), "garbage-collection") is None
+    assert finding_of(training(collecting(MS // 2)), "garbage-collection") is None
 
 
 def test_a_single_garbage_collection_is_no_alarm() -> None:
-    finding = found(training(collecting(500 * MS), only=[9]), "garbage-collection")
+    finding = finding_of(training(collecting(500 * MS), only=[9]), "garbage-collection")
     assert finding is not None
     assert finding.severity is Severity.LOW
 
@@ -303,7 +303,7 @@ def test_code_of_a_framework_beside_the_model() -> None:
     draws = (*PREPARE, "torch/distributions/categorical.py(1): Categorical.sample")
     assert_found(training(spend(draws, PYTHON, 40 * MS)), "library-call", "train.py:5", 40 * MS)
     machinery = (*PREPARE, "torch/nn/functional.py(1): cross_entropy")
-    assert found(training(spend(machinery, PYTHON, 40 * MS)), "library-call") is None
+    assert finding_of(training(spend(machinery, PYTHON, 40 * MS)), "library-call") is None
 
 
 def test_what_is_as_bad_and_has_a_line_goes_first() -> None:

@@ -103,10 +103,12 @@ def predicted_gain_s(answer: Answer, steps: int) -> float:
     return float(saves_ns) * count / steps * 1e-9
 
 
-def judge(program: Program, said: dict[str, Any]) -> Answer:
+def judge(program: Program, summary: dict[str, Any]) -> Answer:
     """Hold the findings against what was planted."""
-    answer = Answer(said)
-    answer.alarms = [item["id"] for item in said.get("findings", []) if item["severity"] in ALARMS]
+    answer = Answer(summary)
+    answer.alarms = [
+        item["id"] for item in summary.get("findings", []) if item["severity"] in ALARMS
+    ]
     if program.is_healthy:
         answer.right = answer.line_right = not answer.alarms
         return answer
@@ -315,7 +317,7 @@ def main() -> int:
     pythons, results = Pythons(options.paddle_python), list[Result]()
     wanted = chosen(options.only, options.device)
     with busy_processes(options.busy), ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(lambda each: examine(each, pythons, options), wanted):
+        for result in pool.map(lambda program: examine(program, pythons, options), wanted):
             results.append(result)
             print(f"\r\033[K{len(results)} of {len(wanted)}", end="", file=sys.stderr, flush=True)
             if options.save:

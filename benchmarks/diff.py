@@ -62,14 +62,14 @@ def main() -> None:
             record_turns(folder, args.turns)
         generator = np.random.default_rng(0)
         for plant in GUILTY:
-            _show(_found(folder, plant, max(args.comparisons // 3, 1), generator))
+            _show(_faults_shown(folder, plant, max(args.comparisons // 3, 1), generator))
         _show([_alarms(folder, args.comparisons, generator)])
     if not args.no_speed:
         _show(_speed())
 
 
-def _show(told: list[tuple[str, str, str]]) -> None:
-    for what, value, bar in told:
+def _show(rows: list[tuple[str, str, str]]) -> None:
+    for what, value, bar in rows:
         print(f"{what:<62} {value:>12}   {bar}", flush=True)
 
 
@@ -142,7 +142,7 @@ def _alarms(folder: Path, comparisons: int, generator: np.random.Generator) -> t
     )
 
 
-def _found(
+def _faults_shown(
     folder: Path, plant: str, comparisons: int, generator: np.random.Generator
 ) -> list[tuple[str, str, str]]:
     kind = plant.replace(" ", "_")

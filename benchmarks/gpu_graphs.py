@@ -105,10 +105,10 @@ def in_module(trace: Trace, row: int) -> bool:
     return False
 
 
-def show(what: str, found: dict[str, float]) -> None:
-    holds = found["operator"] >= MIN_OPERATOR and min(found["module"], found["line"]) >= MIN_LINE
-    words = ", ".join(f"{key} {value:.1%}" for key, value in found.items() if key != "kernels")
-    print(f"{what}: {found['kernels']:.0f} kernels, {words}: {'holds' if holds else 'MISSED'}")
+def show(what: str, shares: dict[str, float]) -> None:
+    holds = shares["operator"] >= MIN_OPERATOR and min(shares["module"], shares["line"]) >= MIN_LINE
+    words = ", ".join(f"{key} {value:.1%}" for key, value in shares.items() if key != "kernels")
+    print(f"{what}: {shares['kernels']:.0f} kernels, {words}: {'holds' if holds else 'MISSED'}")
 
 
 def profiled(run: Callable[[], object]) -> Trace:

@@ -38,7 +38,7 @@ class _Writer:
     def __init__(self, file: BinaryIO, depth: int) -> None:
         self._file = file
         self._memo = 0
-        self._known: dict[str, bytes] = {}
+        self._pickled_texts: dict[str, bytes] = {}
         self._rng = random.Random(1)
         self._depth = depth
 
@@ -104,9 +104,9 @@ class _Writer:
         return b"\x94"
 
     def _text(self, text: str) -> bytes:
-        if text in self._known:
-            return self._known[text]
-        self._known[text] = b"j" + struct.pack("<I", self._memo)
+        if text in self._pickled_texts:
+            return self._pickled_texts[text]
+        self._pickled_texts[text] = b"j" + struct.pack("<I", self._memo)
         data = text.encode()
         return b"\x8c" + bytes([len(data)]) + data + self._stored()
 

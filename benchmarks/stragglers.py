@@ -73,11 +73,11 @@ def said_of(folder: Path) -> list[dict[str, Any]]:
     return [load for load in json.loads(done.stdout)["findings"] if load["id"] == "straggler"]
 
 
-def is_right(expected: dict[str, Any], said: list[dict[str, Any]]) -> bool:
+def is_right(expected: dict[str, Any], findings: list[dict[str, Any]]) -> bool:
     """Tell whether rank, cause and how often are named; nobody, where nobody is late."""
     if expected["rank"] is None:
-        return not said
-    result = said[0]["evidence"] if said else {}
+        return not findings
+    result = findings[0]["evidence"] if findings else {}
     return (
         result.get("rank") == expected["rank"]
         and result.get("reason") == REASONS[expected["cause"]]

@@ -33,7 +33,7 @@ def profiler(**options: Any) -> dialect.Profiler:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: profile(activities=ProfilerActivity.CPU), ["ProfilerActivity.CPU", "give a list"]),
         (lambda: profile(activities="CPU"), ["activities='CPU'", "give a list"]),
@@ -85,17 +85,17 @@ def profiler(**options: Any) -> dialect.Profiler:
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named_with_what_to_give(
-    call: Callable[[], Any], told: list[str]
+    call: Callable[[], Any], message: list[str]
 ) -> None:
     with pytest.raises(TypeError) as raised:
         call()
     text = str(raised.value)
-    assert [word for word in told if word not in text] == [], text
+    assert [word for word in message if word not in text] == [], text
     assert "\n" not in text
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda p: p.key_averages().table(row_limit="10"), ["row_limit='10'", "-1 for all"]),
         (lambda p: p.key_averages().table(row_limit=2.5), ["row_limit=2.5", "-1 for all"]),
@@ -123,12 +123,12 @@ def test_a_wrong_argument_is_named_with_what_to_give(
     ],
 )  # fmt: skip
 def test_a_wrong_argument_of_results_is_named(
-    prof: profile, call: Callable[[profile], Any], told: list[str]
+    prof: profile, call: Callable[[profile], Any], message: list[str]
 ) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         call(prof)
     text = str(raised.value)
-    assert [word for word in told if word not in text] == [], text
+    assert [word for word in message if word not in text] == [], text
 
 
 @pytest.mark.parametrize("calls", [0, 1])

@@ -40,7 +40,7 @@ def page() -> str:
     parts, expected = [_INTRODUCTION], {}
     for name in MODULES:
         module = import_module(name)
-        parts.append(f"## {name}\n\n{_told(module)}\n")
+        parts.append(f"## {name}\n\n{_described(module)}\n")
         for public in public_names(module):
             value = getattr(module, public)
             described = expected.get(id(value))
@@ -55,10 +55,10 @@ def page() -> str:
 def _entry(path: str, value: Any) -> str:
     lines = [f"### `{path}`", ""]
     if inspect.ismodule(value):
-        return "\n".join([*lines, f"The module, see below. {_told(value)}", ""])
+        return "\n".join([*lines, f"The module, see below. {_described(value)}", ""])
     if callable(value) and not _is_enum(value):
         lines += [f"`{path.rpartition('.')[2]}{_signature(value)}`", ""]
-    lines += [_told(value), ""]
+    lines += [_described(value), ""]
     if _is_enum(value):
         lines += [f"Members: {', '.join(f'`{member}`' for member in value.__members__)}.", ""]
     elif inspect.isclass(value):
@@ -97,12 +97,12 @@ def _signature(value: Any) -> str:
     return re.sub(r"\((self|cls)(, )?", "(", text, count=1)
 
 
-def _told(value: Any) -> str:
+def _described(value: Any) -> str:
     return (inspect.getdoc(value) or "").strip()
 
 
 def _first_line(value: Any) -> str:
-    return _told(value).partition("\n")[0]
+    return _described(value).partition("\n")[0]
 
 
 def _is_enum(value: Any) -> bool:

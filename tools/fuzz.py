@@ -230,8 +230,8 @@ def _stop_clocks() -> None:
     signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _say(said: str, case: int, what: str) -> None:
-    text = json.dumps({"said": said, "case": case, "what": what})
+def _say(verdict: str, case: int, what: str) -> None:
+    text = json.dumps({"said": verdict, "case": case, "what": what})
     print(text, file=sys.__stdout__, flush=True)
 
 

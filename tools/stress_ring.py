@@ -55,7 +55,7 @@ def emit(until: float, counts: list[int], slot: int) -> None:
     counts[slot] = done
 
 
-def emit_all(seconds: float, held: list[int]) -> int:
+def emit_all(seconds: float, starts: list[int]) -> int:
     """Record ranges on all threads; note every second what this process holds in memory."""
     counts, began = [0] * THREADS, time.monotonic()
     workers = [
@@ -66,7 +66,7 @@ def emit_all(seconds: float, held: list[int]) -> int:
         worker.start()
     while time.monotonic() < began + seconds:
         time.sleep(1)
-        held.append(resident_bytes())
+        starts.append(resident_bytes())
     for worker in workers:
         worker.join()
     return sum(counts)
@@ -111,10 +111,10 @@ def main() -> int:
     return int(not holds)
 
 
-def _compared(trace: Trace, emitted: int, held: list[int], seconds: float) -> bool:
+def _compared(trace: Trace, emitted: int, starts: list[int], seconds: float) -> bool:
     remaining = sum(name == NAME for name in trace.names())
     counted = remaining + trace.losses.events
-    later = held[max(len(held) // 10, KEEP_S + 1) :]
+    later = starts[max(len(starts) // 10, KEEP_S + 1) :]
     growth, rate = max(later) / min(later), emitted / seconds
     print(f"{emitted:,} ranges, {rate:,.0f} a second; kept {remaining:,}, let go of the others")
     print(f"recorded + lost: {counted:,}, {counted - emitted:+,}")

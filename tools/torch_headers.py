@@ -207,7 +207,7 @@ class _Index:
         ]
         if not links:
             raise LookupError("the package index has no wheel of it for this processor")
-        link = min(links, key=lambda each: not each.is_file)
+        link = min(links, key=lambda entry: not entry.is_file)
         if link.is_file:
             return Path(link.file_path).open("rb")
         return LazyZipOverHTTP(link.url_without_fragment, self._session)

@@ -111,12 +111,12 @@ def main() -> int:
 def _spelled(table: dict[str, Any]) -> str:
     """Return the table as JSON, with each list of numbers on one line."""
     text = json.dumps(table, indent=1, sort_keys=True)
-    return re.sub(r"\[[\s\d,]+\]", lambda found: " ".join(found[0].split()), text) + "\n"
+    return re.sub(r"\[[\s\d,]+\]", lambda match: " ".join(match[0].split()), text) + "\n"
 
 
-def _compare(known: dict[str, Any], part: str, name: str, layout: Layout, who: str) -> int:
+def _compare(expected: dict[str, Any], part: str, name: str, layout: Layout, who: str) -> int:
     """Print what differs from the table; a part that is not in it is put there."""
-    stated = known.setdefault(part, {}).setdefault(name, layout)
+    stated = expected.setdefault(part, {}).setdefault(name, layout)
     items = list(differences(stated, layout))
     for difference in items:
         print(f"{who}: {part}: {difference}")

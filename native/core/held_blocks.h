@@ -22,15 +22,15 @@ struct HeldBlock {
 class HeldBlocks {
  public:
   void allocated(uint64_t address, const HeldBlock& block) {
-    held_.insert_or_assign(address, block);
+    live_.insert_or_assign(address, block);
   }
 
   // False if the block was not sampled.
   bool released(uint64_t address, int64_t now_ns) {
-    const auto found = held_.find(address);
-    if (found == held_.end()) return false;
-    HeldBlock block = found->second;
-    held_.erase(found);
+    const auto entry = live_.find(address);
+    if (entry == live_.end()) return false;
+    HeldBlock block = entry->second;
+    live_.erase(entry);
     block.duration_ns = now_ns - block.time_ns;
     block.is_held = 0;
     if (block.duration_ns < kShortLifeNs) return true;
@@ -42,7 +42,7 @@ class HeldBlocks {
   // The blocks that were held for some time, and those that still are at `until_ns`.
   std::vector<HeldBlock> all(int64_t until_ns) const {
     std::vector<HeldBlock> blocks = released_;
-    for (const auto& [address, block] : held_) {
+    for (const auto& [address, block] : live_) {
       blocks.push_back(block);
       blocks.back().duration_ns = until_ns - block.time_ns;
     }
@@ -58,15 +58,15 @@ class HeldBlocks {
   static constexpr int64_t kMostBytes = INT64_MAX / 2;
 
   void thin_out() {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < released_.size(); i += 2) {
-      released_[kept] = released_[i];
-      released_[kept++].bytes = 2 * std::min(released_[i].bytes, kMostBytes);
+      released_[count] = released_[i];
+      released_[count++].bytes = 2 * std::min(released_[i].bytes, kMostBytes);
     }
-    released_.resize(kept);
+    released_.resize(count);
   }
 
-  std::unordered_map<uint64_t, HeldBlock> held_;
+  std::unordered_map<uint64_t, HeldBlock> live_;
   std::vector<HeldBlock> released_;
 };
 

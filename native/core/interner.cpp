@@ -19,15 +19,15 @@ Interner::Interner(uint32_t generation, TextSpace space)
 
 std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = ids_.find(text); found != ids_.end()) return {found->second, found->first};
-  const std::string_view kept = texts_.emplace_back(text);
+  if (const auto entry = ids_.find(text); entry != ids_.end()) return {entry->second, entry->first};
+  const std::string_view copy = texts_.emplace_back(text);
   const auto id = static_cast<uint32_t>(texts_.size() - 1);
-  ids_.emplace(kept, id);
+  ids_.emplace(copy, id);
   if (generation_ && Stream::is_on()) {
     const TextEntry entry{generation_, static_cast<uint32_t>(space_), id, 0};
-    Stream::instance().note(Entry::kText, entry, kept);
+    Stream::instance().note(Entry::kText, entry, copy);
   }
-  return {id, kept};
+  return {id, copy};
 }
 
 std::string Interner::text(uint32_t id) const {

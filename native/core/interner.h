@@ -47,8 +47,8 @@ uint64_t text_hash(std::string_view text);
 template <unsigned kBits>
 uint32_t id_of(std::string_view text, TextCache<kBits>& cache, Interner& interner) {
   const TextPrint print(text);
-  const uint32_t known = cache.find(print);
-  return known != cache.kUnknown ? known : cache.put(print, interner.intern(text).first);
+  const uint32_t cached = cache.find(print);
+  return cached != cache.kUnknown ? cached : cache.put(print, interner.intern(text).first);
 }
 
 }  // namespace stepscope

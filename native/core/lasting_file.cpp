@@ -112,8 +112,8 @@ bool LastingFile::grow(size_t at_least) {
 
 bool LastingFile::wants_ahead() const {
   if (!is_open() || is_filling_ || ahead_is_ == Ahead::kReady) return false;
-  const size_t left = regions_.back().bytes - used_ + free_bytes_;
-  return left < next_region_bytes_ / 2 || regions_.back().bytes == kLargestRegion;
+  const size_t bytes_free = regions_.back().bytes - used_ + free_bytes_;
+  return bytes_free < next_region_bytes_ / 2 || regions_.back().bytes == kLargestRegion;
 }
 
 bool LastingFile::begin_ahead() {
@@ -147,9 +147,9 @@ BlockHeader* LastingFile::take(BlockKind kind, size_t bytes) {
   if (!is_open()) return nullptr;
   const size_t wanted = whole_lines(sizeof(BlockHeader) + bytes);
   BlockHeader* block = nullptr;
-  if (const auto found = free_.find(wanted); found != free_.end()) {
-    block = found->second;
-    free_.erase(found);
+  if (const auto entry = free_.find(wanted); entry != free_.end()) {
+    block = entry->second;
+    free_.erase(entry);
     free_bytes_ -= wanted;
   } else {
     if (regions_.back().bytes - used_ < wanted && !grow(wanted)) return nullptr;

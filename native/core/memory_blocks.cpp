@@ -109,9 +109,9 @@ BlocksLeft& BlocksLeft::instance() {
 
 void BlocksLeft::take(const ForgottenBlocks& seen) {
   const std::lock_guard lock(mutex_);
-  left_.note_all(seen);
-  left_.drop_released();
-  is_on_.store(!left_.empty());
+  blocks_.note_all(seen);
+  blocks_.drop_released();
+  is_on_.store(!blocks_.empty());
 }
 
 void BlocksLeft::released(uintptr_t address) {
@@ -120,12 +120,12 @@ void BlocksLeft::released(uintptr_t address) {
   event.start_ticks = Clock::ticks();
   event.block = {address, 0, kCpuDevice};
   const std::lock_guard lock(mutex_);
-  left_.note(event);
+  blocks_.note(event);
 }
 
 ForgottenBlocks BlocksLeft::copy() const {
   const std::lock_guard lock(mutex_);
-  return left_;
+  return blocks_;
 }
 
 }  // namespace stepscope

@@ -83,7 +83,7 @@ class BlocksLeft {
  private:
   mutable std::mutex mutex_;
   std::atomic<bool> is_on_{false};
-  ForgottenBlocks left_;
+  ForgottenBlocks blocks_;
 };
 
 }  // namespace stepscope

@@ -35,8 +35,8 @@ uint64_t Recorder::open_window(Limit limit) {
 
 void Recorder::restart_window(uint64_t window) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = windows_.find(window); found != windows_.end()) {
-    current_->watch(window, found->second, Clock::ticks());
+  if (const auto entry = windows_.find(window); entry != windows_.end()) {
+    current_->watch(window, entry->second, Clock::ticks());
   }
 }
 
@@ -60,14 +60,14 @@ std::vector<RecentRange> Recorder::recent_ranges(uint64_t since_ticks,
   Inside::order_with_others();
   std::unordered_map<uint32_t, std::string> wanted;  // by label; empty: not
   const auto name_of = [&](uint32_t label) -> const std::string& {
-    const auto [found, is_new] = wanted.try_emplace(label);
+    const auto [entry, is_new] = wanted.try_emplace(label);
     if (is_new) {
       const std::string text = recording->interner.text(label);
       const bool is_one = std::any_of(prefixes.begin(), prefixes.end(),
                                       [&](const auto& prefix) { return text.starts_with(prefix); });
-      if (is_one) found->second = text;
+      if (is_one) entry->second = text;
     }
-    return found->second;
+    return entry->second;
   };
   std::vector<RecentRange> ranges;
   for (const auto& [chunk, size, is_retired] : chunks) {
@@ -89,21 +89,21 @@ HeldWindow Recorder::end_window(uint64_t window) {
   if (!windows_.erase(window)) return {};
   const std::shared_ptr<Recording> recording = current_;
   if (windows_.empty()) {
-    BlocksLeft& left = BlocksLeft::instance();
-    const bool has_blocks = recording->has_blocks() || left.is_on();
-    if (has_blocks) left.expect();
+    BlocksLeft& earlier_blocks = BlocksLeft::instance();
+    const bool has_blocks = recording->has_blocks() || earlier_blocks.is_on();
+    if (has_blocks) earlier_blocks.expect();
     ThreadState::end_recording(*recording);
     current_.reset();
-    if (has_blocks) left.take(recording->blocks_seen());
+    if (has_blocks) earlier_blocks.take(recording->blocks_seen());
   }
-  HeldWindow held = hold_window(recording, window, end_ticks);
+  HeldWindow records = hold_window(recording, window, end_ticks);
   recording->unwatch(window);
   if (!windows_.empty()) {
     Limit rest = windows_.begin()->second;
     for (const auto& [id, limit] : windows_) rest = rest.joined(limit);
     recording->narrow(rest);
   }
-  return held;
+  return records;
 }
 
 std::shared_ptr<Recording> Recorder::current() {

@@ -138,9 +138,9 @@ OpenSlice* Recorder::begin(const stepscope_begin& what) {
 OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view detail,
                            uint32_t context) {
   if (!recording()) return nullptr;
-  const SliceFacts known{.context = context, .stack = shared_state.stack(), .kind = kind};
+  const SliceFacts given_facts{.context = context, .stack = shared_state.stack(), .kind = kind};
   const auto name_it = [&](ThreadState& state, SliceFacts& facts) {
-    facts = known;
+    facts = given_facts;
     facts.label = state.text_of(name);
     if (!detail.empty()) facts.detail = state.text_of(detail);
     return true;
@@ -152,7 +152,7 @@ OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view de
         state->Lane::begin([&](SliceFacts& facts) { return name_it(*state, facts); });
     if (begun) return begun;
   }
-  return begin_slice(known, 0, [&](ThreadState& state, const Recording&, SliceFacts& facts) {
+  return begin_slice(given_facts, 0, [&](ThreadState& state, const Recording&, SliceFacts& facts) {
     if (context) {
       state.in_tasks = true;
       state.close_fast_path();
@@ -171,18 +171,18 @@ Recorder::Label Recorder::label(std::string_view name) {
 }
 
 OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
-  const SliceFacts known{.label = label.id, .kind = kind};
+  const SliceFacts given_facts{.label = label.id, .kind = kind};
   if (!start_ticks) [[likely]] {
     ThreadState* const state = ThreadState::current();
     if (!state) return nullptr;
     OpenSlice* const begun = state->Lane::begin([&](SliceFacts& facts) {
-      facts = known;
+      facts = given_facts;
       return label.generation == state->generation;
     });
     if (begun) return begun;
   }
   if (!recording()) return nullptr;
-  return begin_slice(known, start_ticks,
+  return begin_slice(given_facts, start_ticks,
                      [&](const ThreadState& state, const Recording&, SliceFacts& facts) {
                        if (state.in_tasks) facts.context = shared_state.context();
                        return label.generation == state.generation;

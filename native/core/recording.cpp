@@ -126,10 +126,10 @@ Chunk::Chunk(const Chunk& retired, size_t records_in_it)
   std::memcpy(static_cast<void*>(records), retired.records, size * sizeof(Record));
 }
 
-Chunk::Chunk(std::span<const Record> found)
-    : serial(0), capacity(found.size()), size(found.size()) {
+Chunk::Chunk(std::span<const Record> records_before)
+    : serial(0), capacity(records_before.size()), size(records_before.size()) {
   take_records();
-  if (size) std::memcpy(static_cast<void*>(records), found.data(), size * sizeof(Record));
+  if (size) std::memcpy(static_cast<void*>(records), records_before.data(), size * sizeof(Record));
 }
 
 void Chunk::take_records() {
@@ -279,12 +279,12 @@ Recording::NewestFirst Recording::chunk_of(const Cursor& cursor) {
                       [&](const auto& chunk) { return chunk->cursor == &cursor; });
 }
 
-Chunk* Recording::retire_locked(NewestFirst found) {
-  if (found == chunks_.rend()) return nullptr;
+Chunk* Recording::retire_locked(NewestFirst place) {
+  if (place == chunks_.rend()) return nullptr;
   // One that was filled slowly holds newer records than those that were begun after it.
-  const std::shared_ptr<Chunk> chunk = std::move(*found);
+  const std::shared_ptr<Chunk> chunk = std::move(*place);
   retire_chunk(*chunk);
-  chunks_.erase(std::next(found).base());
+  chunks_.erase(std::next(place).base());
   chunks_.push_back(chunk);
   return chunk.get();
 }
@@ -345,8 +345,8 @@ void Recording::move_to_plain_memory(const ChunkView& view) {
   auto copy = std::make_shared<Chunk>(*view.chunk, view.size);
   std::shared_ptr<Chunk> old;
   const std::lock_guard lock(mutex_);
-  const auto found = std::find(chunks_.begin(), chunks_.end(), view.chunk);
-  if (found != chunks_.end()) old = std::exchange(*found, std::move(copy));
+  const auto place = std::find(chunks_.begin(), chunks_.end(), view.chunk);
+  if (place != chunks_.end()) old = std::exchange(*place, std::move(copy));
 }
 
 TickMap Recording::tick_map() const {

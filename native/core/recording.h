@@ -41,7 +41,7 @@ struct Chunk {
   // The same records in plain memory.
   Chunk(const Chunk& retired, size_t records_in_it);
   // Records that another process has left.
-  explicit Chunk(std::span<const Record> found);
+  explicit Chunk(std::span<const Record> records_before);
   ~Chunk();
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
@@ -149,7 +149,7 @@ class Recording {
   void evict_aged();
   using NewestFirst = std::deque<std::shared_ptr<Chunk>>::reverse_iterator;
   NewestFirst chunk_of(const Cursor& cursor);
-  Chunk* retire_locked(NewestFirst found);
+  Chunk* retire_locked(NewestFirst place);
 
   mutable std::mutex mutex_;
   Limit limit_;

@@ -50,13 +50,13 @@ bool SegmentFile::write(FrameKind kind, std::string_view first, std::string_view
   const size_t whole = sizeof(header) + bytes.size();
   size_t done = 0;
   while (done < whole) {
-    std::array<iovec, 2> left = parts;
+    std::array<iovec, 2> rest = parts;
     const size_t of_header = std::min(done, sizeof(header));
-    left[0].iov_base = static_cast<char*>(left[0].iov_base) + of_header;
-    left[0].iov_len -= of_header;
-    left[1].iov_base = static_cast<char*>(left[1].iov_base) + (done - of_header);
-    left[1].iov_len -= done - of_header;
-    const ssize_t count = writev(file_.number(), left.data(), 2);
+    rest[0].iov_base = static_cast<char*>(rest[0].iov_base) + of_header;
+    rest[0].iov_len -= of_header;
+    rest[1].iov_base = static_cast<char*>(rest[1].iov_base) + (done - of_header);
+    rest[1].iov_len -= done - of_header;
+    const ssize_t count = writev(file_.number(), rest.data(), 2);
     if (count > 0) {
       done += static_cast<size_t>(count);
       continue;

@@ -60,9 +60,10 @@ Run merge_by_start(std::vector<Run> runs) {
   return merged;
 }
 
-// Turns kBlock records, in order of time, into changes: how much a release gave back, and how much
-// was in use after each. Blocks from before the window count, too. The release of a block from
-// before the recording is not a change.
+// Turns kBlock records, which are in order of time, into changes of the memory in use: what each
+// allocation took, what each release gave back, and how much was in use afterwards. `blocks` has
+// what was in use before the window. A release of a block that was allocated before the recording
+// is left out, because its size is not known.
 std::vector<Record> changes_of(const Run& events, MemoryBlocks blocks, uint64_t start_ticks) {
   std::vector<Record> changes;
   for (const Record* event : events) {
@@ -111,42 +112,42 @@ bool HeldWindow::is_in_stream() const {
 
 HeldWindow hold_window(std::shared_ptr<const Recording> recording, uint64_t window,
                        uint64_t end_ticks) {
-  HeldWindow held;
-  held.end_ticks = end_ticks;
-  held.tick_map = recording->tick_map();
+  HeldWindow hold;
+  hold.end_ticks = end_ticks;
+  hold.tick_map = recording->tick_map();
   // Open slices first: one that ends meanwhile is then found twice, and never missed.
-  held.unfinished = ThreadState::open_slices(recording->generation, end_ticks);
+  hold.unfinished = ThreadState::open_slices(recording->generation, end_ticks);
   Recording::View view = recording->view(window);
   Inside::order_with_others();
-  held.threads = recording->threads();
-  held.limit = view.watch.limit;
-  held.lost = view.watch.lost;
-  held.asked_ticks = held.start_ticks = view.watch.start_ticks;
-  if (held.limit.is_ring()) {
-    const uint64_t aged = end_ticks - std::min(held.limit.age_ticks, end_ticks);
-    held.start_ticks = std::max({held.start_ticks, view.whole_since, aged});
+  hold.threads = recording->threads();
+  hold.limit = view.watch.limit;
+  hold.lost = view.watch.lost;
+  hold.asked_ticks = hold.start_ticks = view.watch.start_ticks;
+  if (hold.limit.is_ring()) {
+    const uint64_t aged = end_ticks - std::min(hold.limit.age_ticks, end_ticks);
+    hold.start_ticks = std::max({hold.start_ticks, view.whole_since, aged});
   }
-  held.chunks = std::move(view.chunks);
-  held.blocks_before = std::move(view.blocks_before);
-  held.recording = std::move(recording);
-  return held;
+  hold.chunks = std::move(view.chunks);
+  hold.blocks_before = std::move(view.blocks_before);
+  hold.recording = std::move(recording);
+  return hold;
 }
 
-Snapshot in_order(HeldWindow held) {
-  if (!held.recording) return {};
-  const Recording& recording = *held.recording;
+Snapshot in_order(HeldWindow hold) {
+  if (!hold.recording) return {};
+  const Recording& recording = *hold.recording;
   Snapshot out;
-  out.start_ticks = held.start_ticks;
-  out.end_ticks = held.end_ticks;
-  out.tick_map = std::move(held.tick_map);
-  out.limit = held.limit;
-  out.lost = held.lost;
-  out.unfinished = std::move(held.unfinished);
-  out.chunks = std::move(held.chunks);
-  out.threads = std::move(held.threads);
+  out.start_ticks = hold.start_ticks;
+  out.end_ticks = hold.end_ticks;
+  out.tick_map = std::move(hold.tick_map);
+  out.limit = hold.limit;
+  out.lost = hold.lost;
+  out.unfinished = std::move(hold.unfinished);
+  out.chunks = std::move(hold.chunks);
+  out.threads = std::move(hold.threads);
   for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
   for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
-  put_in_order(out, held.asked_ticks, std::move(held.blocks_before));
+  put_in_order(out, hold.asked_ticks, std::move(hold.blocks_before));
   return out;
 }
 

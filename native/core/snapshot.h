@@ -57,7 +57,7 @@ struct Snapshot {
   std::deque<Record> entered_before;  // Python calls that were in progress when the window began
 };
 
-Snapshot in_order(HeldWindow held);
+Snapshot in_order(HeldWindow hold);
 
 // Fill in the records, and what is worked out from them, where the rest is known. `blocks_before`
 // are those that were in use where the chunks begin; what began since `asked_ticks`, but before the

@@ -32,9 +32,9 @@ void write_entry(char* at, const EntryHeader& header,
                  std::initializer_list<std::string_view> parts) {
   std::memcpy(at, &header, sizeof(header));
   at += sizeof(header);
-  for (const std::string_view each : parts) {
-    if (!each.empty()) std::memcpy(at, each.data(), each.size());
-    at += each.size();
+  for (const std::string_view part : parts) {
+    if (!part.empty()) std::memcpy(at, part.data(), part.size());
+    at += part.size();
   }
   std::memset(at, 0, padded(header.bytes) - header.bytes);
 }
@@ -198,9 +198,9 @@ void Stream::retire_passing() {
   passed_.push_back({passing_, now_ns});
   passed_bytes_ += passing_->capacity;
   passing_ = nullptr;
-  const auto has_fallen_off = [&](const Passed& each) {
+  const auto has_fallen_off = [&](const Passed& passed) {
     return passed_bytes_ > places_.ring_bytes ||
-           (places_.ring_ns && each.until_ns < now_ns - places_.ring_ns);
+           (places_.ring_ns && passed.until_ns < now_ns - places_.ring_ns);
   };
   while (!passed_.empty() && has_fallen_off(passed_.front())) {
     passed_bytes_ -= passed_.front().block->capacity;
@@ -390,8 +390,8 @@ void Stream::forget_gone(const std::vector<ChunkView>& views) {
   if (written_.size() <= 2 * views.size()) return;
   std::unordered_map<uint64_t, size_t> there;
   for (const ChunkView& view : views) {
-    const auto found = written_.find(view.chunk->serial);
-    if (found != written_.end()) there.insert(*found);
+    const auto place = written_.find(view.chunk->serial);
+    if (place != written_.end()) there.insert(*place);
   }
   written_ = std::move(there);
 }

@@ -108,11 +108,11 @@ std::vector<int64_t> summed_up(std::span<const int32_t> parent, std::span<const 
 }
 
 std::vector<int32_t> handed_down(std::span<const int32_t> parent, std::span<const int32_t> values) {
-  std::vector<int32_t> found(values.begin(), values.end());
+  std::vector<int32_t> handed(values.begin(), values.end());
   for (size_t row = 0; row < parent.size(); ++row) {
-    if (found[row] < 0 && is_before(parent[row], row)) found[row] = found[parent[row]];
+    if (handed[row] < 0 && is_before(parent[row], row)) handed[row] = handed[parent[row]];
   }
-  return found;
+  return handed;
 }
 
 bool is_sound(const SliceTree& slices, int64_t latest_ns) {
@@ -220,23 +220,23 @@ std::vector<int64_t> present(std::span<const uint32_t> numbers) {
   for (const uint32_t number : numbers) most = std::max(most, number);
   std::vector<uint8_t> seen(numbers.empty() ? 0 : size_t{most} + 1);
   for (const uint32_t number : numbers) seen[number] = 1;
-  std::vector<int64_t> found;
+  std::vector<int64_t> numbers_present;
   for (size_t i = 0; i < seen.size(); ++i) {
-    if (seen[i]) found.push_back(static_cast<int64_t>(i));
+    if (seen[i]) numbers_present.push_back(static_cast<int64_t>(i));
   }
-  return found;
+  return numbers_present;
 }
 
 Paths paths(const PathRows& rows, int64_t first) {
   Paths out;
   out.node.assign(rows.around.size(), -1);
-  PathTable known;
+  PathTable table;
   for (const int64_t number : rows.rows) {
     const auto row = static_cast<size_t>(number);
     const int32_t around = rows.around[row];
     const int64_t above = around < 0 ? rows.base[row] : out.node[static_cast<size_t>(around)];
     const auto next = static_cast<int64_t>(out.parent.size());
-    const int64_t place = known.find_or_add(above, rows.code[row], next);
+    const int64_t place = table.find_or_add(above, rows.code[row], next);
     if (place == next) {
       out.parent.push_back(above);
       out.code.push_back(rows.code[row]);

@@ -57,27 +57,27 @@ struct ProcessState {
 
 // From /proc/PID/stat, whose second word may have spaces and parentheses in it.
 ProcessState state_of(const char* path) {
-  ProcessState found;
+  ProcessState state;
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return found;
+  if (file < 0) return state;
   char text[2048];
   const ssize_t size = read(file, text, sizeof(text) - 1);
   close(file);
-  if (size <= 0) return found;
+  if (size <= 0) return state;
   text[size] = 0;
   char* at = std::strrchr(text, ')');
-  if (!at) return found;
-  found.is_there = true;
+  if (!at) return state;
+  state.is_there = true;
   int field = 2;
   char* rest = nullptr;
   for (char* word = strtok_r(at + 1, " ", &rest); word; word = strtok_r(nullptr, " ", &rest)) {
     ++field;
-    if (field == 3) found.state = *word;
-    if (field == 9) found.flags = static_cast<unsigned>(std::strtoul(word, nullptr, 10));
-    if (field == 28) found.image = std::strtoull(word, nullptr, 10);
-    if (field == 52) found.exit_code = static_cast<int>(std::strtol(word, nullptr, 10));
+    if (field == 3) state.state = *word;
+    if (field == 9) state.flags = static_cast<unsigned>(std::strtoul(word, nullptr, 10));
+    if (field == 28) state.image = std::strtoull(word, nullptr, 10);
+    if (field == 52) state.exit_code = static_cast<int>(std::strtol(word, nullptr, 10));
   }
-  return found;
+  return state;
 }
 
 bool has_ended(const ProcessState& now) {
@@ -105,19 +105,19 @@ bool status_of(int pidfd, const char* path, int* status) {
 }
 
 // What the process runs now, from the file beside its stat.
-void tell_what_runs(const char* stat_path, char* told, size_t told_size) {
+void tell_what_runs(const char* stat_path, char* program_name, size_t name_size) {
   char path[64];
   const size_t folder = std::strlen(stat_path) - std::strlen("stat");
   std::snprintf(path, sizeof(path), "%.*scmdline", static_cast<int>(folder), stat_path);
-  const int begin = std::snprintf(told, told_size, "exec:");
+  const int begin = std::snprintf(program_name, name_size, "exec:");
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
-  const ssize_t size = read(file, told + begin, told_size - static_cast<size_t>(begin) - 1);
+  const ssize_t size = read(file, program_name + begin, name_size - static_cast<size_t>(begin) - 1);
   close(file);
   for (ssize_t i = 0; i < size; ++i) {
-    if (!told[begin + i]) told[begin + i] = ' ';
+    if (!program_name[begin + i]) program_name[begin + i] = ' ';
   }
-  told[begin + (size > 0 ? size : 0)] = 0;
+  program_name[begin + (size > 0 ? size : 0)] = 0;
 }
 
 void wait_for_end(int pidfd) {
@@ -127,7 +127,7 @@ void wait_for_end(int pidfd) {
 }
 
 // How the program ended, once it has; false when it said that there is nothing to do.
-bool watch(int pipe, int pidfd, const char* path, char* told, size_t told_size) {
+bool watch(int pipe, int pidfd, const char* path, char* program_name, size_t name_size) {
   const ProcessState first = state_of(path);
   char word = 0;
   ssize_t count = 0;
@@ -140,7 +140,7 @@ bool watch(int pipe, int pidfd, const char* path, char* told, size_t told_size) 
     now = state_of(path);
     if (now.is_there && !has_ended(now)) {
       if (now.image != first.image) {
-        tell_what_runs(path, told, told_size);
+        tell_what_runs(path, program_name, name_size);
         return true;
       }
       wait_for_end(pidfd);  // it closed all its files, and goes on
@@ -148,9 +148,9 @@ bool watch(int pipe, int pidfd, const char* path, char* told, size_t told_size) 
   }
   int status = 0;
   if (status_of(pidfd, path, &status)) {
-    std::snprintf(told, told_size, "status:%d", status);
+    std::snprintf(program_name, name_size, "status:%d", status);
   } else {
-    std::snprintf(told, told_size, "unknown");
+    std::snprintf(program_name, name_size, "unknown");
   }
   return true;
 }
@@ -168,18 +168,18 @@ void close_all_but(int first, int second, int third) {
     }
   }
   int from = kStandardError + 1;
-  for (const int each : keep) {
-    if (each >= from) {
-      if (each > from)
-        syscall(SYS_close_range, static_cast<unsigned>(from), static_cast<unsigned>(each - 1), 0U);
-      from = each + 1;
+  for (const int fd : keep) {
+    if (fd >= from) {
+      if (fd > from)
+        syscall(SYS_close_range, static_cast<unsigned>(from), static_cast<unsigned>(fd - 1), 0U);
+      from = fd + 1;
     }
   }
   syscall(SYS_close_range, static_cast<unsigned>(from), ~0U, 0U);
 }
 
 [[noreturn]] void run_watcher(int pipe, int reply, int pidfd, const char* path, char** command,
-                              char* told, size_t told_size) {
+                              char* program_name, size_t name_size) {
   prctl(PR_SET_NAME, "stepscope-watch");
   for (const int number : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
   for (const int number : {SIGTERM, SIGSEGV, SIGABRT}) signal(number, SIG_DFL);
@@ -192,7 +192,7 @@ void close_all_but(int first, int second, int third) {
     dup2(nothing, 1);
   }
   close_all_but(pipe, reply, pidfd);
-  if (!watch(pipe, pidfd, path, told, told_size)) {
+  if (!watch(pipe, pidfd, path, program_name, name_size)) {
     close(kStandardError);
     _exit(0);  // which closes the reply
   }
@@ -225,15 +225,15 @@ bool start_watcher(const std::vector<std::string>& command) {
   std::snprintf(path, sizeof(path), "/proc/%d/stat", static_cast<int>(me));
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  char told[128] = "unknown";
-  words.push_back(told);
+  char program_name[128] = "unknown";
+  words.push_back(program_name);
   words.push_back(nullptr);
   const pid_t child = pidfd < 0 ? -1 : fork();
   if (child == 0) {
     setsid();
     const pid_t watcher = fork();
     if (watcher != 0) _exit(watcher < 0);
-    run_watcher(to[0], from[1], pidfd, path, words.data(), told, sizeof(told));
+    run_watcher(to[0], from[1], pidfd, path, words.data(), program_name, sizeof(program_name));
   }
   close(to[0]);
   close(from[1]);

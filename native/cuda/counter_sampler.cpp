@@ -55,19 +55,19 @@ void CounterSampler::loop() {
   while (!stop_.is_set()) {
     begin_new_devices();
     begun_.set();
-    for (const auto& each : sampled_) decode(*each);
+    for (const auto& sampled : sampled_) decode(*sampled);
     const int64_t now_ns = monotonic_ns();
     set_times(now_ns - begin_ns);
     stop_.wait_until(now_ns + kDecodeEveryNs);
   }
-  for (const auto& each : sampled_) {
-    end(*each);
-    note(each->about);
+  for (const auto& sampled : sampled_) {
+    end(*sampled);
+    note(sampled->about);
   }
   turn_.end();
   const std::lock_guard lock(mutex_);
   devices_.clear();
-  for (const auto& each : sampled_) devices_.push_back(each->about);
+  for (const auto& sampled : sampled_) devices_.push_back(sampled->about);
 }
 
 // The program may begin to use a device at any time: CUDA is not initialised on its behalf.
@@ -75,7 +75,7 @@ void CounterSampler::begin_new_devices() {
   for (const int device : Driver().devices_in_use()) {
     const auto number = static_cast<uint32_t>(device);
     bool is_known = false;
-    for (const auto& each : sampled_) is_known |= each->about.number == number;
+    for (const auto& sampled : sampled_) is_known |= sampled->about.number == number;
     if (is_known) continue;
     sampled_.push_back(begun(number));
     note(sampled_.back()->about);
@@ -214,9 +214,9 @@ void CounterSampler::end(Sampled& sampled) {
     decode(sampled);
     sampled.is_on = false;
     const std::lock_guard lock(mutex_);
-    for (auto each = readings_.rbegin(); each != readings_.rend(); ++each) {
-      if (each->device != sampled.about.number) continue;
-      sampled.about.bounds.push_back({each->end_ns, before_ns, after_ns});
+    for (auto reading = readings_.rbegin(); reading != readings_.rend(); ++reading) {
+      if (reading->device != sampled.about.number) continue;
+      sampled.about.bounds.push_back({reading->end_ns, before_ns, after_ns});
       break;
     }
   }

@@ -203,8 +203,8 @@ std::vector<uint32_t> silence(const State& s, uint32_t domain,
 void turn_off(State& s) {
   const cupti::Library& library = *s.library;
   for (const ActivityKind kind : kKinds) disable(s, kind);
-  for (const ExtraKind& each : kExtraKinds) {
-    if (each.extra & s.extras) disable(s, each.kind);
+  for (const ExtraKind& extra_kind : kExtraKinds) {
+    if (extra_kind.extra & s.extras) disable(s, extra_kind.kind);
   }
   s.extras = kNoExtras;
   for (const uint32_t function : s.silenced_runtime) {
@@ -227,8 +227,8 @@ void turn_off(State& s) {
 // Ask for what is not asked for yet. A kind that this CUPTI or device does not have is left out.
 void turn_on_extras(State& s, uint32_t extras) {
   const cupti::Library& library = *s.library;
-  for (const ExtraKind& each : kExtraKinds) {
-    if ((each.extra & extras) && !(each.extra & s.extras)) enable(s, each.kind);
+  for (const ExtraKind& extra_kind : kExtraKinds) {
+    if ((extra_kind.extra & extras) && !(extra_kind.extra & s.extras)) enable(s, extra_kind.kind);
   }
   if (s.beside) {
     if (extras & kCudaEvents) set_attribute(s, cupti::kEventTimestampsAttribute, uint8_t{1});

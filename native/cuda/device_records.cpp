@@ -301,11 +301,11 @@ void DeviceRecords::append(const DeviceRecord& record) {
 }
 
 uint32_t DeviceRecords::name_id(const char* name) {
-  if (const auto found = name_ids_.find(name); found != name_ids_.end()) return found->second;
-  const std::string& kept = mangled_.emplace_back(name);
+  if (const auto entry = name_ids_.find(name); entry != name_ids_.end()) return entry->second;
+  const std::string& mangled_name = mangled_.emplace_back(name);
   const auto id = static_cast<uint32_t>(names_.size());
   names_.push_back(demangled(name));
-  name_ids_.emplace(kept, id);
+  name_ids_.emplace(mangled_name, id);
   return id;
 }
 
@@ -314,9 +314,9 @@ uint32_t DeviceRecords::shape_id(const cupti::KernelActivity& kernel) {
                           {kernel.block[0], kernel.block[1], kernel.block[2]},
                           kernel.registers_per_thread,
                           kernel.static_shared_memory + kernel.dynamic_shared_memory};
-  const auto [found, is_new] = shape_ids_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
+  const auto [entry, is_new] = shape_ids_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
   if (is_new) shapes_.push_back(shape);
-  return found->second;
+  return entry->second;
 }
 
 }  // namespace stepscope

@@ -7,26 +7,26 @@
 namespace stepscope::nvml {
 
 Library Library::open(const std::string& path) {
-  const LoadedLibrary found(path);
+  const LoadedLibrary loaded(path);
   Library library{};
-  found.require("nvmlInit_v2", &library.init);
-  found.require("nvmlErrorString", &library.error_text);
-  found.require("nvmlDeviceGetCount_v2", &library.device_count);
-  found.require("nvmlDeviceGetHandleByIndex_v2", &library.device_at);
-  found.require("nvmlDeviceGetPciInfo_v3", &library.pci_info);
-  found.find("nvmlDeviceGetName", &library.name);
-  found.find("nvmlDeviceGetFieldValues", &library.field_values);
-  found.find("nvmlDeviceGetPowerUsage", &library.power_mw);
-  found.find("nvmlDeviceGetTotalEnergyConsumption", &library.energy_mj);
-  found.find("nvmlDeviceGetClockInfo", &library.clock_mhz);
-  found.find("nvmlDeviceGetMaxClockInfo", &library.most_clock_mhz);
-  found.find("nvmlDeviceGetEnforcedPowerLimit", &library.power_limit_mw);
-  found.find("nvmlDeviceGetTemperatureV", &library.temperature);
-  found.find("nvmlDeviceGetTemperature", &library.plain_temperature);
-  found.find("nvmlDeviceGetUtilizationRates", &library.utilization);
-  found.find("nvmlDeviceGetCurrentClocksEventReasons", &library.reasons);
+  loaded.require("nvmlInit_v2", &library.init);
+  loaded.require("nvmlErrorString", &library.error_text);
+  loaded.require("nvmlDeviceGetCount_v2", &library.device_count);
+  loaded.require("nvmlDeviceGetHandleByIndex_v2", &library.device_at);
+  loaded.require("nvmlDeviceGetPciInfo_v3", &library.pci_info);
+  loaded.find("nvmlDeviceGetName", &library.name);
+  loaded.find("nvmlDeviceGetFieldValues", &library.field_values);
+  loaded.find("nvmlDeviceGetPowerUsage", &library.power_mw);
+  loaded.find("nvmlDeviceGetTotalEnergyConsumption", &library.energy_mj);
+  loaded.find("nvmlDeviceGetClockInfo", &library.clock_mhz);
+  loaded.find("nvmlDeviceGetMaxClockInfo", &library.most_clock_mhz);
+  loaded.find("nvmlDeviceGetEnforcedPowerLimit", &library.power_limit_mw);
+  loaded.find("nvmlDeviceGetTemperatureV", &library.temperature);
+  loaded.find("nvmlDeviceGetTemperature", &library.plain_temperature);
+  loaded.find("nvmlDeviceGetUtilizationRates", &library.utilization);
+  loaded.find("nvmlDeviceGetCurrentClocksEventReasons", &library.reasons);
   if (!library.reasons) {  // its name before driver 535
-    found.find("nvmlDeviceGetCurrentClocksThrottleReasons", &library.reasons);
+    loaded.find("nvmlDeviceGetCurrentClocksThrottleReasons", &library.reasons);
   }
   if (const Result result = library.init(); result != kSuccess) {
     const char* const text = library.error_text(result);

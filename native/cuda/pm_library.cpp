@@ -8,29 +8,29 @@
 namespace stepscope::cupti::pm {
 
 Library Library::open(const std::string& path) {
-  const LoadedLibrary found(path, "this CUPTI", ": PM sampling needs that of CUDA 12.6 or later");
+  const LoadedLibrary loaded(path, "this CUPTI", ": PM sampling needs that of CUDA 12.6 or later");
   Library library{};
-  found.require("cuptiGetResultString", &library.get_result_string);
-  found.require("cuptiProfilerInitialize", &library.initialize);
-  found.require("cuptiDeviceGetChipName", &library.chip_name);
-  found.require("cuptiPmSamplingGetCounterAvailability", &library.availability);
-  found.require("cuptiProfilerHostInitialize", &library.host_initialize);
-  found.require("cuptiProfilerHostDeinitialize", &library.host_deinitialize);
-  found.require("cuptiProfilerHostConfigAddMetrics", &library.add_metrics);
-  found.require("cuptiProfilerHostGetConfigImageSize", &library.config_size);
-  found.require("cuptiProfilerHostGetConfigImage", &library.config_image);
-  found.require("cuptiProfilerHostGetNumOfPasses", &library.passes);
-  found.require("cuptiProfilerHostEvaluateToGpuValues", &library.evaluate);
-  found.require("cuptiPmSamplingEnable", &library.enable);
-  found.require("cuptiPmSamplingDisable", &library.disable);
-  found.require("cuptiPmSamplingSetConfig", &library.set_config);
-  found.require("cuptiPmSamplingStart", &library.start);
-  found.require("cuptiPmSamplingStop", &library.stop);
-  found.require("cuptiPmSamplingGetCounterDataSize", &library.counter_data_size);
-  found.require("cuptiPmSamplingCounterDataImageInitialize", &library.counter_data_initialize);
-  found.require("cuptiPmSamplingDecodeData", &library.decode);
-  found.require("cuptiPmSamplingGetCounterDataInfo", &library.counter_data_info);
-  found.require("cuptiPmSamplingCounterDataGetSampleInfo", &library.sample_info);
+  loaded.require("cuptiGetResultString", &library.get_result_string);
+  loaded.require("cuptiProfilerInitialize", &library.initialize);
+  loaded.require("cuptiDeviceGetChipName", &library.chip_name);
+  loaded.require("cuptiPmSamplingGetCounterAvailability", &library.availability);
+  loaded.require("cuptiProfilerHostInitialize", &library.host_initialize);
+  loaded.require("cuptiProfilerHostDeinitialize", &library.host_deinitialize);
+  loaded.require("cuptiProfilerHostConfigAddMetrics", &library.add_metrics);
+  loaded.require("cuptiProfilerHostGetConfigImageSize", &library.config_size);
+  loaded.require("cuptiProfilerHostGetConfigImage", &library.config_image);
+  loaded.require("cuptiProfilerHostGetNumOfPasses", &library.passes);
+  loaded.require("cuptiProfilerHostEvaluateToGpuValues", &library.evaluate);
+  loaded.require("cuptiPmSamplingEnable", &library.enable);
+  loaded.require("cuptiPmSamplingDisable", &library.disable);
+  loaded.require("cuptiPmSamplingSetConfig", &library.set_config);
+  loaded.require("cuptiPmSamplingStart", &library.start);
+  loaded.require("cuptiPmSamplingStop", &library.stop);
+  loaded.require("cuptiPmSamplingGetCounterDataSize", &library.counter_data_size);
+  loaded.require("cuptiPmSamplingCounterDataImageInitialize", &library.counter_data_initialize);
+  loaded.require("cuptiPmSamplingDecodeData", &library.decode);
+  loaded.require("cuptiPmSamplingGetCounterDataInfo", &library.counter_data_info);
+  loaded.require("cuptiPmSamplingCounterDataGetSampleInfo", &library.sample_info);
   return library;
 }
 

@@ -28,7 +28,7 @@ Loaded& loaded() {
 
 // The value that a function returns for a device; kNotTold if it is missing or fails.
 template <typename Value, typename Function, typename... Arguments>
-int64_t told(Function function, nvml::Device device, Arguments... arguments) {
+int64_t value_or_absent(Function function, nvml::Device device, Arguments... arguments) {
   Value value{};
   if (!function || function(device, arguments..., &value) != kSuccess) return kNotTold;
   return static_cast<int64_t>(value);
@@ -44,8 +44,8 @@ PoweredDevice described(const nvml::Library& library, nvml::Device handle, uint3
     device.pci_bus = place.bus;
     device.pci_device = place.device;
   }
-  device.power_limit_mw = told<uint32_t>(library.power_limit_mw, handle);
-  device.most_sm_mhz = told<uint32_t>(library.most_clock_mhz, handle, nvml::Clock::kSm);
+  device.power_limit_mw = value_or_absent<uint32_t>(library.power_limit_mw, handle);
+  device.most_sm_mhz = value_or_absent<uint32_t>(library.most_clock_mhz, handle, nvml::Clock::kSm);
   return device;
 }
 
@@ -106,10 +106,10 @@ PowerReading PowerSampler::read(const PoweredDevice& device, bool with_energy) c
   reading.time_ns = Clock::now_ns();
   reading.device = static_cast<int32_t>(device.number);
   reading.power_mw = power_of(device);
-  reading.energy_mj =
-      with_energy ? told<unsigned long long>(library.energy_mj, handle) : int64_t{kNotTold};
+  reading.energy_mj = with_energy ? value_or_absent<unsigned long long>(library.energy_mj, handle)
+                                  : int64_t{kNotTold};
   const auto mhz = [&](nvml::Clock clock) {
-    return static_cast<int32_t>(told<uint32_t>(library.clock_mhz, handle, clock));
+    return static_cast<int32_t>(value_or_absent<uint32_t>(library.clock_mhz, handle, clock));
   };
   reading.sm_mhz = mhz(nvml::Clock::kSm);
   reading.memory_mhz = mhz(nvml::Clock::kMemory);
@@ -118,7 +118,7 @@ PowerReading PowerSampler::read(const PoweredDevice& device, bool with_energy) c
   const bool knows = library.utilization && library.utilization(handle, &busy) == kSuccess;
   reading.busy_percent = knows ? static_cast<int32_t>(busy.device) : kNotTold;
   reading.memory_busy_percent = knows ? static_cast<int32_t>(busy.memory) : kNotTold;
-  reading.reasons = told<unsigned long long>(library.reasons, handle);
+  reading.reasons = value_or_absent<unsigned long long>(library.reasons, handle);
   return reading;
 }
 
@@ -133,7 +133,7 @@ int64_t PowerSampler::power_of(const PoweredDevice& device) const {
       return field.value.as_uint;
     }
   }
-  return told<uint32_t>(library.power_mw, device.handle);
+  return value_or_absent<uint32_t>(library.power_mw, device.handle);
 }
 
 int32_t PowerSampler::celsius_of(const PoweredDevice& device) const {
@@ -143,7 +143,7 @@ int32_t PowerSampler::celsius_of(const PoweredDevice& device) const {
     if (library.temperature(device.handle, &temperature) == kSuccess) return temperature.celsius;
   }
   return static_cast<int32_t>(
-      told<uint32_t>(library.plain_temperature, device.handle, nvml::kTemperatureOfDie));
+      value_or_absent<uint32_t>(library.plain_temperature, device.handle, nvml::kTemperatureOfDie));
 }
 
 }  // namespace stepscope

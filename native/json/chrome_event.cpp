@@ -250,8 +250,9 @@ uint8_t EventParser::phase() {
 // A name or a place in the order goes to the track; what says more than that stays an event.
 bool EventParser::commit_note() {
   const std::string_view what = text_of(kName, scratch_);
-  const auto* kind = std::find_if(std::begin(kNoteKinds), std::end(kNoteKinds),
-                                  [&](const NoteKind& known) { return known.what == what; });
+  const auto* kind =
+      std::find_if(std::begin(kNoteKinds), std::end(kNoteKinds),
+                   [&](const NoteKind& candidate) { return candidate.what == what; });
   if (kind == std::end(kNoteKinds)) return false;
   TrackNote note;
   note.what = what;

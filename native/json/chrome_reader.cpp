@@ -165,9 +165,9 @@ const char* ChromeReader::event_list(const char* p) {
 // inside of one must not be taken for it.
 const char* ChromeReader::seek_event(const char* p) {
   for (;;) {
-    const void* found = std::memchr(p, '}', static_cast<size_t>(end_ - p));
-    if (found == nullptr) return end_;
-    const char* brace = static_cast<const char*>(found);
+    const void* place = std::memchr(p, '}', static_cast<size_t>(end_ - p));
+    if (place == nullptr) return end_;
+    const char* brace = static_cast<const char*>(place);
     p = skip_space(brace + 1);
     if (p >= end_) return brace;
     if (*p != ',') continue;

@@ -23,9 +23,9 @@ std::string_view forbidden_word(std::string_view text) {
 // Appends what stands at the front of `text`, inside a string, and returns its length.
 size_t append_inside_string(std::string& out, std::string_view text) {
   if (text[0] == '\\') {
-    const bool known = escape_length(text) > 0;
-    out += known ? text.substr(0, 2) : "\\\\";
-    return known ? 2 : 1;
+    const bool is_escape = escape_length(text) > 0;
+    out += is_escape ? text.substr(0, 2) : "\\\\";
+    return is_escape ? 2 : 1;
   }
   if (is_control(text[0])) {
     append_control(out, text[0]);

@@ -211,9 +211,9 @@ class ContainerScan {
 
 // The scanner skips all control characters between values; JSON allows only some of them there.
 bool has_control(std::string_view text) {
-  bool found = false;
-  for (const char c : text) found |= static_cast<unsigned char>(c) < ' ';  // no exit: vectorized
-  return found;
+  bool has_any = false;
+  for (const char c : text) has_any |= static_cast<unsigned char>(c) < ' ';  // no exit: vectorized
+  return has_any;
 }
 
 const char* scan_container(const char* p, const char* end, Value& out) {

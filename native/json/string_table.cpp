@@ -38,21 +38,22 @@ StringTable::StringTable()
 
 uint64_t StringTable::hash_of(std::string_view text) const {
   const char* p = text.data();
-  size_t left = text.size();
-  uint64_t hash = seed_ ^ left;
-  for (; left > 16; p += 16, left -= 16) {
+  size_t bytes_to_hash = text.size();
+  uint64_t hash = seed_ ^ bytes_to_hash;
+  for (; bytes_to_hash > 16; p += 16, bytes_to_hash -= 16) {
     hash = mix(load<uint64_t>(p) ^ hash, load<uint64_t>(p + 8) ^ kFirst);
   }
   uint64_t low = 0;
   uint64_t high = 0;
-  if (left >= 8) {
+  if (bytes_to_hash >= 8) {
     low = load<uint64_t>(p);
-    high = load<uint64_t>(p + left - 8);
-  } else if (left >= 4) {
+    high = load<uint64_t>(p + bytes_to_hash - 8);
+  } else if (bytes_to_hash >= 4) {
     low = load<uint32_t>(p);
-    high = load<uint32_t>(p + left - 4);
-  } else if (left > 0) {
-    low = load<uint8_t>(p) | load<uint8_t>(p + left / 2) << 8 | load<uint8_t>(p + left - 1) << 16;
+    high = load<uint32_t>(p + bytes_to_hash - 4);
+  } else if (bytes_to_hash > 0) {
+    low = load<uint8_t>(p) | load<uint8_t>(p + bytes_to_hash / 2) << 8 |
+          load<uint8_t>(p + bytes_to_hash - 1) << 16;
   }
   return mix(mix(low ^ hash, high ^ kSecond), kFirst);
 }

@@ -28,11 +28,11 @@ constexpr uint64_t kLatest = std::numeric_limits<int64_t>::max();
 std::string_view inner(std::string_view bytes) {
   WireReader reader(bytes);
   Field field;
-  std::string_view found;
+  std::string_view nodes_event;
   while (reader.next(field) == Got::kField) {
-    if (field.number == kNodesEvent && field.wire == Wire::kBytes) found = field.bytes;
+    if (field.number == kNodesEvent && field.wire == Wire::kBytes) nodes_event = field.bytes;
   }
-  return found;
+  return nodes_event;
 }
 
 float as_float(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }

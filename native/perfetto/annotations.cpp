@@ -31,9 +31,9 @@ void append_quoted(std::string& out, std::string_view text) {
   }
 }
 
-std::string_view key_of(const FlatMessage<18>& told, const Interned& interned) {
-  const auto place = interned.keys.find(told.number[annotation::kName]);
-  return place == interned.keys.end() ? told.text[annotation::kNameText] : place->second;
+std::string_view key_of(const FlatMessage<18>& message, const Interned& interned) {
+  const auto place = interned.keys.find(message.number[annotation::kName]);
+  return place == interned.keys.end() ? message.text[annotation::kNameText] : place->second;
 }
 
 }  // namespace
@@ -86,20 +86,20 @@ bool Interned::add(std::string_view bytes, json::StringTable& strings) {
 }
 
 void AnnotationReader::add(std::string_view bytes, const Interned& interned, json::Pairs& out) {
-  FlatMessage<18> told;
-  if (!told.read(bytes)) {
+  FlatMessage<18> message;
+  if (!message.read(bytes)) {
     ++malformed;
     return;
   }
-  const bool is_signed = told.has(annotation::kInteger);
+  const bool is_signed = message.has(annotation::kInteger);
   const bool is_unsigned =
-      told.has(annotation::kUnsigned) && told.number[annotation::kUnsigned] <= kMaxInteger;
+      message.has(annotation::kUnsigned) && message.number[annotation::kUnsigned] <= kMaxInteger;
   if (is_signed || is_unsigned) {
-    const std::string_view key = key_of(told, interned);
+    const std::string_view key = key_of(message, interned);
     if (tables_->keys.size() < kMaxKeys || tables_->keys.contains(key)) {
       const uint32_t field = is_signed ? annotation::kInteger : annotation::kUnsigned;
       out.integers.push_back(
-          {tables_->keys.intern_text(key), static_cast<int64_t>(told.number[field])});
+          {tables_->keys.intern_text(key), static_cast<int64_t>(message.number[field])});
       return;
     }
   }
@@ -116,13 +116,13 @@ bool AnnotationReader::finish(Interned& interned, json::Pairs& out) {
     out.rest_id = place->second;
     return true;
   }
-  for (std::string_view left = raw_; !left.empty();) {
+  for (std::string_view rest = raw_; !rest.empty();) {
     size_t size = 0;
-    const char* digits = std::from_chars(left.data(), left.data() + left.size(), size).ptr;
-    left.remove_prefix(static_cast<size_t>(digits - left.data()) + 1);
+    const char* digits = std::from_chars(rest.data(), rest.data() + rest.size(), size).ptr;
+    rest.remove_prefix(static_cast<size_t>(digits - rest.data()) + 1);
     if (!out.rest.empty()) out.rest += ", ";
-    append_pair(out.rest, left.substr(0, size), interned, 0);
-    left.remove_prefix(size);
+    append_pair(out.rest, rest.substr(0, size), interned, 0);
+    rest.remove_prefix(size);
     if (out.rest.size() > room_) break;
   }
   if (out.rest.size() > room_) {
@@ -137,9 +137,9 @@ bool AnnotationReader::finish(Interned& interned, json::Pairs& out) {
 
 void AnnotationReader::append_pair(std::string& out, std::string_view bytes,
                                    const Interned& interned, int depth) {
-  FlatMessage<18> told;
-  told.read(bytes);
-  append_quoted(out, key_of(told, interned));
+  FlatMessage<18> message;
+  message.read(bytes);
+  append_quoted(out, key_of(message, interned));
   out += ": ";
   append_value(out, bytes, interned, depth);
 }

@@ -49,14 +49,15 @@ bool Clocks::add_snapshot(std::string_view bytes, uint32_t sequence) {
   while ((got = reader.next(field)) == Got::kField) {
     if (field.number == clock::kPrimary && field.wire == Wire::kVarint) primary = field.value;
     if (field.number != clock::kClocks || field.wire != Wire::kBytes) continue;
-    FlatMessage<5> told;
-    if (!told.read(field.bytes)) return false;
-    const uint64_t key = key_of(told.number[clock::kId], sequence);
-    Clock& known = clocks_[key];
-    if (told.has(clock::kMultiplier)) known.multiplier = told.number[clock::kMultiplier];
-    if (told.has(clock::kIsIncremental)) known.is_incremental = told.number[clock::kIsIncremental];
-    known.last_ns = told.number[clock::kTimestamp] * known.multiplier;
-    readings.push_back({key, known.last_ns});
+    FlatMessage<5> message;
+    if (!message.read(field.bytes)) return false;
+    const uint64_t key = key_of(message.number[clock::kId], sequence);
+    Clock& state = clocks_[key];
+    if (message.has(clock::kMultiplier)) state.multiplier = message.number[clock::kMultiplier];
+    if (message.has(clock::kIsIncremental))
+      state.is_incremental = message.number[clock::kIsIncremental];
+    state.last_ns = message.number[clock::kTimestamp] * state.multiplier;
+    readings.push_back({key, state.last_ns});
   }
   if (!trace_clock_) {
     const auto has = [&](uint64_t key) {
@@ -87,12 +88,12 @@ std::optional<uint64_t> Clocks::convert(uint64_t clock, uint32_t sequence, uint6
     if (trace_clock_ && key != *trace_clock_) return {};
     return time;
   }
-  Clock& known = place->second;
-  uint64_t ns = time * known.multiplier;
-  if (known.is_incremental) ns = known.last_ns += ns;
+  Clock& state = place->second;
+  uint64_t ns = time * state.multiplier;
+  if (state.is_incremental) ns = state.last_ns += ns;
   if (key == trace_clock_) return ns;
-  if (known.points.empty()) return {};
-  return on_trace(known, ns);
+  if (state.points.empty()) return {};
+  return on_trace(state, ns);
 }
 
 }  // namespace stepscope::perfetto

@@ -42,7 +42,7 @@ bool looks_like_json(std::string_view text) {
 }
 
 const std::vector<Annotation>& Fragments::of(uint32_t id, std::string_view fragment) {
-  const auto [place, is_new] = known_.try_emplace(id);
+  const auto [place, is_new] = annotations_.try_emplace(id);
   if (is_new) take_apart(fragment, place->second);
   return place->second;
 }

@@ -34,7 +34,7 @@ class Fragments {
   void take_apart(std::string_view fragment, std::vector<Annotation>& out);
 
   json::StringTable texts_;
-  std::unordered_map<uint32_t, std::vector<Annotation>> known_;
+  std::unordered_map<uint32_t, std::vector<Annotation>> annotations_;
   std::string room_;
   std::string decoded_;
 };

@@ -15,7 +15,7 @@ std::vector<uint8_t> crossing_slices(std::span<const int64_t> start_ns,
   // The latest slice that stays, of those with the same parent; below that, of each track's top.
   std::vector<uint32_t> latest(rows, kNone);
   uint32_t tracks = 0;
-  for (const uint32_t each : track) tracks = std::max(tracks, each + 1);
+  for (const uint32_t number : track) tracks = std::max(tracks, number + 1);
   std::vector<uint32_t> latest_at_top(tracks, kNone);
   for (uint32_t row = 0; row < rows; ++row) {
     if (is_async[row] != 0) {

@@ -156,10 +156,10 @@ void Reader::read_packet(std::string_view bytes, bool is_inflated) {
   if (!packet.track.empty()) read_track(packet.track);
   if (!packet.thread.empty()) read_thread_descriptor(sequence, packet.thread);
   if (!packet.process.empty()) {
-    FlatMessage<9> told;
-    if (told.read(packet.process)) {
-      out_.process_names[as_id(told.number[track::kProcessId])] =
-          json::valid_utf8(told.text[track::kProcessName]);
+    FlatMessage<9> message;
+    if (message.read(packet.process)) {
+      out_.process_names[as_id(message.number[track::kProcessId])] =
+          json::valid_utf8(message.text[track::kProcessName]);
     }
   }
   if (!packet.processes.empty()) read_process_tree(packet.processes);
@@ -178,52 +178,54 @@ void Reader::read_defaults(Sequence& sequence, std::string_view bytes) {
       sequence.clock = field.value;
     }
     if (field.number != defaults::kTrackEvent || field.wire != Wire::kBytes) continue;
-    FlatMessage<12> told;
-    told.read(field.bytes);
-    if (told.has(defaults::kTrack)) sequence.track = told.number[defaults::kTrack];
+    FlatMessage<12> message;
+    message.read(field.bytes);
+    if (message.has(defaults::kTrack)) sequence.track = message.number[defaults::kTrack];
   }
 }
 
 // ---- tracks, as descriptors of processes and threads tell of them
 
 void Reader::read_thread(TrackTold& track, std::string_view bytes) {
-  FlatMessage<9> told;
-  if (!told.read(bytes)) return count(Oddity::kMalformed);
-  track.pid = as_id(told.number[track::kThreadProcess]);
-  track.tid = static_cast<int64_t>(told.number[track::kThreadId]);
-  if (told.has(track::kThreadName)) track.name = json::valid_utf8(told.text[track::kThreadName]);
+  FlatMessage<9> message;
+  if (!message.read(bytes)) return count(Oddity::kMalformed);
+  track.pid = as_id(message.number[track::kThreadProcess]);
+  track.tid = static_cast<int64_t>(message.number[track::kThreadId]);
+  if (message.has(track::kThreadName))
+    track.name = json::valid_utf8(message.text[track::kThreadName]);
 }
 
 void Reader::read_track(std::string_view bytes) {
   WireReader reader(bytes);
   Field field;
-  TrackTold told;
+  TrackTold track;
   Got got = Got::kField;
   while ((got = reader.next(field)) == Got::kField) {
-    if (field.number == track::kUuid) told.uuid = field.value;
-    if (field.number == track::kParent) told.parent = field.value;
+    if (field.number == track::kUuid) track.uuid = field.value;
+    if (field.number == track::kParent) track.parent = field.value;
     if (field.wire != Wire::kBytes) continue;
-    if (field.number == track::kThread) read_thread(told, field.bytes);
-    if ((field.number == track::kName || field.number == track::kStaticName) && told.name.empty()) {
-      told.name = json::valid_utf8(field.bytes);
+    if (field.number == track::kThread) read_thread(track, field.bytes);
+    if ((field.number == track::kName || field.number == track::kStaticName) &&
+        track.name.empty()) {
+      track.name = json::valid_utf8(field.bytes);
     }
     FlatMessage<9> inner;
     if (field.number == track::kProcess && inner.read(field.bytes)) {
-      told.pid = as_id(inner.number[track::kProcessId]);
-      told.process_name = json::valid_utf8(inner.text[track::kProcessName]);
-      if (!told.process_name.empty()) out_.process_names[*told.pid] = told.process_name;
+      track.pid = as_id(inner.number[track::kProcessId]);
+      track.process_name = json::valid_utf8(inner.text[track::kProcessName]);
+      if (!track.process_name.empty()) out_.process_names[*track.pid] = track.process_name;
     }
     if (field.number == track::kCounter && inner.read(field.bytes)) {
-      told.is_counter = true;
-      told.is_incremental = inner.number[track::kIsIncremental] != 0;
+      track.is_counter = true;
+      track.is_incremental = inner.number[track::kIsIncremental] != 0;
       const auto multiplier = static_cast<int64_t>(inner.number[track::kUnitMultiplier]);
-      if (multiplier > 0) told.multiplier = multiplier;
+      if (multiplier > 0) track.multiplier = multiplier;
     }
   }
   if (got != Got::kEnd) count(Oddity::kMalformed);
-  TrackTold& known = out_.tracks[track_by_uuid(told.uuid)];
-  told.value = known.value;
-  known = std::move(told);
+  TrackTold& stored = out_.tracks[track_by_uuid(track.uuid)];
+  track.value = stored.value;
+  stored = std::move(track);
 }
 
 void Reader::read_thread_descriptor(Sequence& sequence, std::string_view bytes) {
@@ -232,10 +234,10 @@ void Reader::read_thread_descriptor(Sequence& sequence, std::string_view bytes) 
   if (!track.pid) return;
   sequence.thread = {*track.pid, *track.tid};
   if (!track.name.empty()) out_.tracks[track_by_thread(*sequence.thread)].name = track.name;
-  FlatMessage<9> told;
-  told.read(bytes);
-  if (told.has(track::kReferenceUs)) {
-    sequence.reference_us = static_cast<int64_t>(told.number[track::kReferenceUs]);
+  FlatMessage<9> message;
+  message.read(bytes);
+  if (message.has(track::kReferenceUs)) {
+    sequence.reference_us = static_cast<int64_t>(message.number[track::kReferenceUs]);
   }
 }
 
@@ -243,15 +245,15 @@ void Reader::read_process_tree(std::string_view bytes) {
   WireReader reader(bytes);
   Field field;
   while (reader.next(field) == Got::kField) {
-    FlatMessage<4> told;
-    if (field.wire != Wire::kBytes || !told.read(field.bytes)) continue;
+    FlatMessage<4> message;
+    if (field.wire != Wire::kBytes || !message.read(field.bytes)) continue;
     if (field.number == process_tree::kProcess) {
-      const int64_t pid = as_id(told.number[process_tree::kProcessId]);
-      const std::string_view command = told.text[process_tree::kCommand];
+      const int64_t pid = as_id(message.number[process_tree::kProcessId]);
+      const std::string_view command = message.text[process_tree::kCommand];
       if (!command.empty()) out_.process_names.try_emplace(pid, json::valid_utf8(command));
     } else if (field.number == process_tree::kThread) {
-      const int64_t tid = as_id(told.number[process_tree::kThreadId]);
-      const std::string_view name = told.text[process_tree::kThreadName];
+      const int64_t tid = as_id(message.number[process_tree::kThreadId]);
+      const std::string_view name = message.text[process_tree::kThreadName];
       if (!name.empty()) out_.thread_names.try_emplace(tid, json::valid_utf8(name));
     }
   }

@@ -101,12 +101,13 @@ class Reader {
   void read_thread_descriptor(Sequence& sequence, std::string_view bytes);
   void read_process_tree(std::string_view bytes);
   void read_event(std::string_view bytes, const PacketTime& packet, Sequence& sequence);
-  bool take_apart(std::string_view bytes, Sequence& sequence, Told& told);
-  std::optional<int64_t> time_of(const PacketTime& packet, Sequence& sequence, const Told& told);
-  uint32_t track_of(const Sequence& sequence, const Told& told);
-  void add_event(const Told& told, json::Event event);
-  void add_counter(const Told& told, json::Event event);
-  void add_legacy(const Told& told, json::Event event);
+  bool take_apart(std::string_view bytes, Sequence& sequence, Told& event_fields);
+  std::optional<int64_t> time_of(const PacketTime& packet, Sequence& sequence,
+                                 const Told& event_fields);
+  uint32_t track_of(const Sequence& sequence, const Told& event_fields);
+  void add_event(const Told& event_fields, json::Event event);
+  void add_counter(const Told& event_fields, json::Event event);
+  void add_legacy(const Told& event_fields, json::Event event);
   void add_flows();
 
   uint32_t track_by_uuid(uint64_t uuid);

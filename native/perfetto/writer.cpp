@@ -274,8 +274,8 @@ void Writer::put_arguments(Sequence& sequence, const Events& events, size_t row)
     ++at;
   }
   if (!args.rest.empty() && args.rest[row] != 0) {
-    for (const Annotation& each : fragments_.of(args.rest[row], texts_[args.rest[row]])) {
-      put_annotation(sequence, each);
+    for (const Annotation& annotation : fragments_.of(args.rest[row], texts_[args.rest[row]])) {
+      put_annotation(sequence, annotation);
     }
   }
   if (!args.stack.empty() && args.stack[row] != 0) {

@@ -50,11 +50,11 @@ const char* Machine::recall_all(const char* at, const char* end) {
       return behind + 1;
     }
   }
-  const size_t known = memo_.size();
+  const size_t memo_size = memo_.size();
   for (; at < behind; at += kSize) {
     uint32_t number;
     std::memcpy(&number, at + 1, sizeof number);
-    if (number >= known) break;
+    if (number >= memo_size) break;
     push(memo_[number]);
   }
   return at;
@@ -158,9 +158,9 @@ void Machine::replace_stored(const Dict& dict, uint32_t folded) {
 
 void Machine::recall(uint32_t number) {
   if (number < memo_.size()) return push(memo_[number]);
-  const auto found = odd_memo_.find(number);
-  if (found == odd_memo_.end()) throw Malformed("recalls what it never stored");
-  push(found->second);
+  const auto entry = odd_memo_.find(number);
+  if (entry == odd_memo_.end()) throw Malformed("recalls what it never stored");
+  push(entry->second);
 }
 
 }  // namespace stepscope::pickle

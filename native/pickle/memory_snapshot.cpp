@@ -24,32 +24,32 @@ int64_t bounded(int64_t number) {
 }  // namespace
 
 MemorySnapshot::MemorySnapshot() : machine_(*this), keys_{} {
-  json::StringTable& known = machine_.strings;
+  json::StringTable& texts = machine_.strings;
   keys_ = {
-      known.intern("action"),
-      known.intern("addr"),
-      known.intern("size"),
-      known.intern("stream"),
-      known.intern("time_us"),
-      known.intern("frames"),
-      known.intern("device_free"),
-      known.intern("user_metadata"),
-      known.intern("filename"),
-      known.intern("line"),
-      known.intern("name"),
-      known.intern("segments"),
-      known.intern("device_traces"),
-      known.intern("external_annotations"),
-      known.intern("allocator_settings"),
-      known.intern("device"),
-      known.intern("address"),
-      known.intern("total_size"),
-      known.intern("blocks"),
-      known.intern("state"),
-      known.intern("requested_size"),
-      known.intern("history"),
-      known.intern("real_size"),
-      known.intern("stage"),
+      texts.intern("action"),
+      texts.intern("addr"),
+      texts.intern("size"),
+      texts.intern("stream"),
+      texts.intern("time_us"),
+      texts.intern("frames"),
+      texts.intern("device_free"),
+      texts.intern("user_metadata"),
+      texts.intern("filename"),
+      texts.intern("line"),
+      texts.intern("name"),
+      texts.intern("segments"),
+      texts.intern("device_traces"),
+      texts.intern("external_annotations"),
+      texts.intern("allocator_settings"),
+      texts.intern("device"),
+      texts.intern("address"),
+      texts.intern("total_size"),
+      texts.intern("blocks"),
+      texts.intern("state"),
+      texts.intern("requested_size"),
+      texts.intern("history"),
+      texts.intern("real_size"),
+      texts.intern("stage"),
   };
 }
 
@@ -83,11 +83,11 @@ void MemorySnapshot::put_away(uint32_t list, Value& item, Dict& dict) {
 
 bool MemorySnapshot::on_recalled(uint32_t list, std::string_view opcodes) {
   constexpr size_t kMostBytes = 64 << 20;
-  List& found = machine_.lists[list];
-  const auto known = known_runs_.find(opcodes);
-  if (known != known_runs_.end()) {
-    found.is_folded = true;
-    found.folded = known->second;
+  List& frames = machine_.lists[list];
+  const auto entry = known_runs_.find(opcodes);
+  if (entry != known_runs_.end()) {
+    frames.is_folded = true;
+    frames.folded = entry->second;
     return true;
   }
   if (run_bytes_ > kMostBytes) return false;
@@ -99,9 +99,9 @@ bool MemorySnapshot::on_recalled(uint32_t list, std::string_view opcodes) {
     if (value == nullptr || value->kind != Kind::kFolded) return false;
     frames_.push_back(value->at);
   }
-  found.is_folded = true;
-  found.folded = insert_stack(frames_);
-  known_runs_.emplace(opcodes, found.folded);
+  frames.is_folded = true;
+  frames.folded = insert_stack(frames_);
+  known_runs_.emplace(opcodes, frames.folded);
   run_bytes_ += opcodes.size();
   return true;
 }
@@ -165,11 +165,11 @@ void MemorySnapshot::fold_event(Dict& dict) {
 
 // Frames are the innermost first; a stack that is known already is found by one look.
 uint32_t MemorySnapshot::stack_of(uint32_t number) {
-  List& found = machine_.lists[number];
-  if (found.is_folded) return found.folded;
+  List& stack = machine_.lists[number];
+  if (stack.is_folded) return stack.folded;
   frames_.clear();
-  uint64_t hash = found.items.size();
-  for (const Value& item : found.items) {
+  uint64_t hash = stack.items.size();
+  for (const Value& item : stack.items) {
     uint32_t frame = item.at;
     if (item.kind == Kind::kDict) {
       Dict& dict = machine_.dicts[item.at];
@@ -182,16 +182,16 @@ uint32_t MemorySnapshot::stack_of(uint32_t number) {
     frames_.push_back(frame);
     hash = mixed(hash, frame);
   }
-  const auto [known, is_new] = known_stacks_.try_emplace(hash ^ hash >> 32);
-  KnownStack& same = known->second;
+  const auto [entry, is_new] = known_stacks_.try_emplace(hash ^ hash >> 32);
+  KnownStack& same = entry->second;
   if (is_new) {
     same = {known_frames_.size(), frames_.size(), insert_stack(frames_)};
     known_frames_.insert(known_frames_.end(), frames_.begin(), frames_.end());
   }
   const uint32_t node = same.is(frames_, known_frames_) ? same.node : insert_stack(frames_);
-  give_back(found.items);
-  found.is_folded = true;
-  found.folded = node;
+  give_back(stack.items);
+  stack.is_folded = true;
+  stack.folded = node;
   return node;
 }
 
@@ -217,20 +217,20 @@ const Value* MemorySnapshot::find(const Dict& dict, uint32_t key) const {
 }
 
 int64_t MemorySnapshot::number(const Dict& dict, uint32_t key, int64_t absent) const {
-  const Value* found = find(dict, key);
-  if (found == nullptr) return absent;
-  if (found->kind == Kind::kInteger || found->kind == Kind::kBool) return found->integer;
+  const Value* value = find(dict, key);
+  if (value == nullptr) return absent;
+  if (value->kind == Kind::kInteger || value->kind == Kind::kBool) return value->integer;
   return absent;
 }
 
 uint32_t MemorySnapshot::text(const Dict& dict, uint32_t key) const {
-  const Value* found = find(dict, key);
-  return found != nullptr && found->kind == Kind::kText ? found->at : 0;
+  const Value* value = find(dict, key);
+  return value != nullptr && value->kind == Kind::kText ? value->at : 0;
 }
 
 const List* MemorySnapshot::list(const Dict& dict, uint32_t key) const {
-  const Value* found = find(dict, key);
-  return found != nullptr && found->kind == Kind::kList ? &machine_.lists[found->at] : nullptr;
+  const Value* value = find(dict, key);
+  return value != nullptr && value->kind == Kind::kList ? &machine_.lists[value->at] : nullptr;
 }
 
 const Dict* MemorySnapshot::dict(const Value& value) const {
@@ -238,8 +238,8 @@ const Dict* MemorySnapshot::dict(const Value& value) const {
 }
 
 uint32_t MemorySnapshot::known_stack(const Dict& dict) const {
-  const List* found = list(dict, keys_.frames);
-  return found != nullptr && found->is_folded ? found->folded : 0;
+  const List* value = list(dict, keys_.frames);
+  return value != nullptr && value->is_folded ? value->folded : 0;
 }
 
 void MemorySnapshot::finish() {
@@ -250,11 +250,11 @@ void MemorySnapshot::finish() {
   give_back(known_frames_);
   const Value& root = machine_.root();
   if (const Dict* top = dict(root)) {
-    const List* found = list(*top, keys_.segments);
+    const List* all_segments = list(*top, keys_.segments);
     const List* traces = list(*top, keys_.device_traces);
-    has_parts = found != nullptr || traces != nullptr;
-    if (found != nullptr) add_segments(*found);
-    if (const List* told = list(*top, keys_.external_annotations)) add_ranges(*told);
+    has_parts = all_segments != nullptr || traces != nullptr;
+    if (all_segments != nullptr) add_segments(*all_segments);
+    if (const List* all_ranges = list(*top, keys_.external_annotations)) add_ranges(*all_ranges);
     const Value* set = find(*top, keys_.allocator_settings);
     if (const Dict* all = set == nullptr ? nullptr : dict(*set)) {
       for (const auto& [key, value] : all->items) {
@@ -272,8 +272,8 @@ void MemorySnapshot::finish() {
   }
 }
 
-void MemorySnapshot::add_segments(const List& found) {
-  for (const Value& item : found.items) {
+void MemorySnapshot::add_segments(const List& segment_list) {
+  for (const Value& item : segment_list.items) {
     const Dict* segment = dict(item);
     if (segment == nullptr || find(*segment, keys_.total_size) == nullptr) continue;
     const int64_t device = number(*segment, keys_.device);
@@ -288,10 +288,10 @@ void MemorySnapshot::add_segments(const List& found) {
 // Blocks of earlier versions have no address: they follow each other. Nor have they a requested
 // size and a stack, but the history of what they were used for, the latest first.
 void MemorySnapshot::add_blocks(const Dict& segment, int64_t device) {
-  const List* found = list(segment, keys_.blocks);
-  if (found == nullptr) return;
+  const List* block_list = list(segment, keys_.blocks);
+  if (block_list == nullptr) return;
   auto next = static_cast<uint64_t>(number(segment, keys_.address));
-  for (const Value& item : found->items) {
+  for (const Value& item : block_list->items) {
     const Dict* block = dict(item);
     if (block == nullptr) continue;
     const int64_t size = bounded(number(*block, keys_.size));
@@ -324,14 +324,14 @@ void MemorySnapshot::number_devices(const List* traces) {
     }
   }
   for (uint32_t& at : events.list) {
-    const auto [found, is_new] = place.emplace(at, devices);
+    const auto [entry, is_new] = place.emplace(at, devices);
     if (is_new) ++devices;
-    at = found->second;
+    at = entry->second;
   }
 }
 
-void MemorySnapshot::add_ranges(const List& found) {
-  for (const Value& item : found.items) {
+void MemorySnapshot::add_ranges(const List& range_list) {
+  for (const Value& item : range_list.items) {
     const Dict* range = dict(item);
     if (range == nullptr) continue;
     ranges.device.push_back(number(*range, keys_.device));

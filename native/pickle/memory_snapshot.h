@@ -95,10 +95,10 @@ class MemorySnapshot final : private Observer {
   uint32_t known_stack(const Dict& dict) const;
   const Dict* dict(const Value& value) const;
 
-  void add_segments(const List& found);
+  void add_segments(const List& segment_list);
   void add_blocks(const Dict& segment, int64_t device);
   void number_devices(const List* traces);
-  void add_ranges(const List& found);
+  void add_ranges(const List& range_list);
 
   Machine machine_;
   struct KnownStack {
@@ -106,9 +106,10 @@ class MemorySnapshot final : private Observer {
     size_t size = 0;
     uint32_t node = 0;
 
-    bool is(const std::vector<uint32_t>& frames, const std::vector<uint32_t>& known) const {
-      return size == frames.size() && std::equal(frames.begin(), frames.end(),
-                                                 known.begin() + static_cast<ptrdiff_t>(first));
+    bool is(const std::vector<uint32_t>& frames, const std::vector<uint32_t>& all_frames) const {
+      return size == frames.size() &&
+             std::equal(frames.begin(), frames.end(),
+                        all_frames.begin() + static_cast<ptrdiff_t>(first));
     }
   };
   std::unordered_map<uint64_t, KnownStack> known_stacks_;  // by the hash of their frames

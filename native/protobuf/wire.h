@@ -87,10 +87,10 @@ inline Got WireReader::body(Field& field, uint8_t wire) {
     case Wire::kBytes: {
       uint64_t length = 0;
       if (const Got got = varint(length); got != Got::kField) return got;
-      const auto left = static_cast<uint64_t>(end_ - p_);
-      field.bytes = {p_, static_cast<size_t>(length < left ? length : left)};
+      const auto bytes_there = static_cast<uint64_t>(end_ - p_);
+      field.bytes = {p_, static_cast<size_t>(length < bytes_there ? length : bytes_there)};
       p_ += field.bytes.size();
-      return length <= left ? Got::kField : Got::kCut;
+      return length <= bytes_there ? Got::kField : Got::kCut;
     }
     default:
       return Got::kBroken;

@@ -70,11 +70,11 @@ class CallNotes {
       put_text(key, kName, name);
       encode(key, argument, 0);
     }
-    const auto [found, is_new] =
+    const auto [entry, is_new] =
         numbers_.try_emplace(key, static_cast<int64_t>(signatures_.size()));
-    if (is_new) signatures_.push_back(&found->first);
+    if (is_new) signatures_.push_back(&entry->first);
     spare_ = std::move(key);
-    return found->second;
+    return entry->second;
   }
 
   // Notes a call that ends now, unless it began before the last clear().

@@ -42,9 +42,9 @@ void let_through(PyCodeObject* code) {
 const Callee& Callees::learn(PyCodeObject* code) {
   Py_INCREF(code);
   auto* const keeper = reinterpret_cast<PyObject*>(code);
-  const auto found = as_torch_ ? stand_ins().find(code) : stand_ins().end();
-  if (found != stand_ins().end()) {
-    return put({code, keeper, Recorder::label(found->second), false, false, true, false, true});
+  const auto stand_in = as_torch_ ? stand_ins().find(code) : stand_ins().end();
+  if (stand_in != stand_ins().end()) {
+    return put({code, keeper, Recorder::label(stand_in->second), false, false, true, false, true});
   }
   const std::string name = place_name(code, code->co_firstlineno, code->co_name);
   return put({code, keeper, Recorder::label(name), is_hidden(code, false), is_hidden(code, true),

@@ -31,12 +31,12 @@ struct alignas(32) Callee {
 class Callees {
  public:
   const Callee& of(PyCodeObject* code) {
-    const Callee& found = places_[place_of(code)];
-    return found.key ? found : learn(code);
+    const Callee& callee = places_[place_of(code)];
+    return callee.key ? callee : learn(code);
   }
   const Callee& of(PyMethodDef* method, PyObject* self) {
-    const Callee& found = places_[place_of(method)];
-    return found.key ? found : learn(method, self);
+    const Callee& callee = places_[place_of(method)];
+    return callee.key ? callee : learn(method, self);
   }
 
   void clear();

@@ -211,17 +211,17 @@ void forget_calls_after_fork() {
 
 void on_call(PyCodeObject* code) noexcept {
   stack_before_event(1);
-  const Callee& found = call_state->callees.of(code);
+  const Callee& known_callee = call_state->callees.of(code);
   const bool goes_on = call_state->callees.names_as_torch() && (code->co_flags & kGenerates);
-  if (goes_on || found.is_watched || !has_stack()) [[unlikely]] {
-    Callee callee = found;
+  if (goes_on || known_callee.is_watched || !has_stack()) [[unlikely]] {
+    Callee callee = known_callee;
     if (goes_on)
       callee = resumed(callee, code);
     else if (callee.is_watched)
       callee = named_by_watcher(callee, first_argument_of_innermost());
     return push(stack_before_event(1), callee, false);
   }
-  push(*my_stack, found, false);
+  push(*my_stack, known_callee, false);
 }
 
 void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); }
@@ -229,12 +229,12 @@ void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); 
 void on_c_call(PyMethodDef* method, PyObject* self) noexcept {
   const CallStack& before = stack_before_event(0);
   if (!call_state->all_calls && !before.empty() && before.back().in_library) return;
-  const Callee& found = call_state->callees.of(method, self);
+  const Callee& known_callee = call_state->callees.of(method, self);
   if (!has_stack()) [[unlikely]] {
-    const Callee callee = found;
+    const Callee callee = known_callee;
     return push(stack_before_event(0), callee, false, 0, Below::kShown);
   }
-  push(*my_stack, found, false, 0, Below::kShown);
+  push(*my_stack, known_callee, false, 0, Below::kShown);
 }
 
 // A call that was not recorded is not on the stack: its caller is the innermost.
@@ -246,13 +246,13 @@ void on_c_return(PyMethodDef* method) noexcept {
 
 FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noexcept {
   stack_before_event(0);
-  const Callee& found = call_state->callees.of(code);
-  if (found.is_watched || !has_stack()) [[unlikely]] {
-    Callee callee = found;
+  const Callee& known_callee = call_state->callees.of(code);
+  if (known_callee.is_watched || !has_stack()) [[unlikely]] {
+    Callee callee = known_callee;
     if (callee.is_watched) callee = named_by_watcher(callee, first_argument_of(frame));
     push(stack_before_event(0), callee, true);
   } else {
-    push(*my_stack, found, true);
+    push(*my_stack, known_callee, true);
   }
   const OpenCall& call = my_stack->back();
   return {code, call.slice, my_run, static_cast<uint32_t>(my_stack->size() - 1), call.in_library};

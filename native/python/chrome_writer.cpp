@@ -56,9 +56,9 @@ class PyChromeWriter {
     writer_.add({as_span_or_empty(phase), as_span(category), as_span(name), as_span(time_ns),
                  as_span_or_empty(duration_ns), as_span(track), as_pairs(args), as_pairs(fields),
                  origin_ns});
-    kept_.emplace_back(std::move(phase), std::move(category), std::move(name), std::move(time_ns),
-                       std::move(duration_ns), std::move(track), std::move(args),
-                       std::move(fields));
+    columns_in_use_.emplace_back(std::move(phase), std::move(category), std::move(name),
+                                 std::move(time_ns), std::move(duration_ns), std::move(track),
+                                 std::move(args), std::move(fields));
   }
 
   Column<uint8_t> next(size_t chunk_bytes) {
@@ -78,7 +78,7 @@ class PyChromeWriter {
 
   nb::bytes blob_;
   Numbers offsets_;
-  std::vector<Kept> kept_;
+  std::vector<Kept> columns_in_use_;
   ChromeWriter writer_;
 };
 

@@ -77,17 +77,17 @@ uint32_t CodeCopies::destroyed() { return destroyed_in_all.load(std::memory_orde
 std::optional<uint32_t> CodeCopies::number_of(Address code) {
   const uint32_t before = destroyed_of(code);
   Recent& recent = recent_[(code >> 4) % recent_.size()];
-  if (recent.code == code && recent.known.destroyed == before) return recent.known.number;
-  const auto found = known_.find(code);
-  if (found != known_.end() && found->second.destroyed == before) {
-    recent = {code, found->second};
-    return found->second.number;
+  if (recent.code == code && recent.copy.destroyed == before) return recent.copy.number;
+  const auto entry = numbered_.find(code);
+  if (entry != numbered_.end() && entry->second.destroyed == before) {
+    recent = {code, entry->second};
+    return entry->second.number;
   }
   std::optional<CodeCopy> made = copy(code);
   if (!made || destroyed_of(code) != before) return std::nullopt;
   recent = {code, {enter(std::move(*made)), before}};
-  known_[code] = recent.known;
-  return recent.known.number;
+  numbered_[code] = recent.copy;
+  return recent.copy.number;
 }
 
 // Functions that are made anew again and again are one.
@@ -98,13 +98,13 @@ uint32_t CodeCopies::enter(CodeCopy&& copy) {
   content.append(std::to_string(copy.bytes)).append(1, '\0');
   content.append(copy.line_table.begin(), copy.line_table.end());
   const size_t bytes = content.size();
-  const auto [found, is_new] =
+  const auto [entry, is_new] =
       by_content_.try_emplace(std::move(content), static_cast<uint32_t>(copies_.size()));
   if (is_new) {
     bytes_ += 2 * bytes + sizeof(CodeCopy) + copy.operations.size() + 128;
     copies_.push_back(std::move(copy));
   }
-  return found->second;
+  return entry->second;
 }
 
 std::optional<CodeCopy> CodeCopies::copy(Address code) const {

@@ -52,7 +52,7 @@ class CodeCopies {
   };
   struct Recent {
     Address code = 0;
-    Known known;
+    Known copy;
   };
 
   std::optional<CodeCopy> copy(Address code) const;
@@ -61,7 +61,7 @@ class CodeCopies {
 
   const MemoryReader& memory_;
   std::array<Recent, 256> recent_;
-  std::unordered_map<Address, Known> known_;
+  std::unordered_map<Address, Known> numbered_;
   std::unordered_map<std::string, uint32_t> by_content_;
   std::vector<CodeCopy> copies_;
   size_t bytes_ = 0;

@@ -88,21 +88,21 @@ nb::dict stop(uint64_t since_ticks) {
 
 }  // namespace
 
-nb::dict device_tables(const Recovered& found) {
-  DeviceColumns columns = found.device;
+nb::dict device_tables(const Recovered& recovered) {
+  DeviceColumns columns = recovered.device;
   for (DeviceRecord& record : columns.records) {
     const bool is_kernel = record.kind == DeviceRecordKind::kKernel;
     if (is_kernel && record.shape >= columns.shapes.size()) record.shape = 0;
   }
   give_calls_names(&columns, [&](DeviceRecordKind kind, uint32_t function) {
-    const auto name = found.calls.find({static_cast<uint32_t>(kind), function});
-    return name == found.calls.end() ? std::string() : name->second;
+    const auto name = recovered.calls.find({static_cast<uint32_t>(kind), function});
+    return name == recovered.calls.end() ? std::string() : name->second;
   });
   std::erase_if(columns.records, [&](const DeviceRecord& record) {
     return record.kind > kLastKind || record.name >= columns.names.size() ||
            (record.kind == DeviceRecordKind::kKernel && columns.shapes.empty());
   });
-  return dict_of(columns, found.tick_map);
+  return dict_of(columns, recovered.tick_map);
 }
 
 nb::list device_column_types() { return table_of({}, TickMap()).types; }

@@ -67,10 +67,10 @@ void walk_public(PyThreadState* thread, Sites& sites) {
 }
 
 std::vector<Frame> frames_public(PyThreadState* thread) {
-  std::vector<Frame> found;
+  std::vector<Frame> frames_seen;
   PublicFrames frames(thread);
-  for (Frame frame = frames.next(); frame.code; frame = frames.next()) found.push_back(frame);
-  return found;
+  for (Frame frame = frames.next(); frame.code; frame = frames.next()) frames_seen.push_back(frame);
+  return frames_seen;
 }
 
 // ---- through the interpreter's structures
@@ -109,12 +109,12 @@ void walk_internal(const PyThreadState* thread, Sites& sites) {
 std::vector<Frame> frames_internal(PyThreadState* thread) {
   std::vector<Frame> frames;
   for (auto* frame = innermost(thread); frame; frame = frame->previous) {
-    Frame& found = frames.emplace_back();
-    found.site = site_of(frame);
-    found.keeper = executable_of(frame);
+    Frame& frame_seen = frames.emplace_back();
+    frame_seen.site = site_of(frame);
+    frame_seen.keeper = executable_of(frame);
     if (_PyFrame_IsIncomplete(const_cast<_PyInterpreterFrame*>(frame))) continue;
-    found.code = reinterpret_cast<PyCodeObject*>(found.keeper);
-    found.instruction =
+    frame_seen.code = reinterpret_cast<PyCodeObject*>(frame_seen.keeper);
+    frame_seen.instruction =
         _PyInterpreterFrame_LASTI(const_cast<_PyInterpreterFrame*>(frame)) * kUnitBytes;
   }
   return frames;

@@ -79,18 +79,19 @@ FoundNodes nodes_behind(std::span<const int64_t> ids, const std::vector<GraphNod
   return out;
 }
 
-nb::dict table_of(FoundNodes found, const TickMap& clock) {
+nb::dict table_of(FoundNodes found_nodes, const TickMap& clock) {
   using N = NumberedNode;
-  Table<N> table(found.nodes);
+  Table<N> table(found_nodes.nodes);
   table.column<int64_t>("number", [](const N& node) { return node.number; });
   table.column<int64_t>("time_ns", [&](const N& node) { return clock.ns(node.ticks); });
   table.column<int64_t>("thread", [](const N& node) { return node.thread; });
-  table.column<uint32_t>("stack", [&](const N& node) { return found.row_of_stack[node.stack]; });
+  table.column<uint32_t>("stack",
+                         [&](const N& node) { return found_nodes.row_of_stack[node.stack]; });
   table.column<uint32_t>("operator", [](const N& node) { return node.operator_name; });
   nb::dict out = table.columns;
-  out["row"] = to_column(std::move(found.rows));
-  add_stacks(out, std::move(found.stacks));
-  out["operators"] = to_list(found.operators);
+  out["row"] = to_column(std::move(found_nodes.rows));
+  add_stacks(out, std::move(found_nodes.stacks));
+  out["operators"] = to_list(found_nodes.operators);
   return out;
 }
 
@@ -137,7 +138,7 @@ class GraphNodes {
   // A table of the nodes with these ids, and the row of each id. Python objects are made without
   // the lock: that may release the GIL, or run a destructor of the program that captures.
   nb::dict find(const ColumnView<int64_t>& ids) {
-    return table_of(found(as_span(ids)), TickMap().closed());
+    return table_of(nodes_of(as_span(ids)), TickMap().closed());
   }
 
   // Writes what is new to the stream.
@@ -193,24 +194,24 @@ class GraphNodes {
   bool is_full() const { return noted_.size() + index_of_id_.size() >= 2 * kMostNodes; }
 
   void sort() {
-    for (const Noted& each : noted_) {
-      if (!each.node) {
+    for (const Noted& noted : noted_) {
+      if (!noted.node) {
         index_of_node_.clear();
-      } else if (!each.original) {
-        index_of_node_.insert_or_assign(each.node, static_cast<uint32_t>(nodes_.size()));
-        nodes_.push_back(each.facts);
-      } else if (const auto known = index_of_node_.find(each.original);
-                 known != index_of_node_.end()) {
-        const uint32_t index = known->second;
-        index_of_node_.insert_or_assign(each.node, index);
-        index_of_id_.insert_or_assign(each.id, index);
-        if (Stream::is_on()) new_copies_.push_back({each.id, index, 0});
+      } else if (!noted.original) {
+        index_of_node_.insert_or_assign(noted.node, static_cast<uint32_t>(nodes_.size()));
+        nodes_.push_back(noted.facts);
+      } else if (const auto original = index_of_node_.find(noted.original);
+                 original != index_of_node_.end()) {
+        const uint32_t index = original->second;
+        index_of_node_.insert_or_assign(noted.node, index);
+        index_of_id_.insert_or_assign(noted.id, index);
+        if (Stream::is_on()) new_copies_.push_back({noted.id, index, 0});
       }
     }
     noted_.clear();
   }
 
-  FoundNodes found(std::span<const int64_t> ids) {
+  FoundNodes nodes_of(std::span<const int64_t> ids) {
     const std::lock_guard lock(mutex_);
     sort();
     FoundNodes out = nodes_behind(ids, nodes_, index_of_id_);
@@ -251,25 +252,25 @@ void watch() {
 
 }  // namespace
 
-nb::dict graph_node_tables(const Recovered& found, const ColumnView<int64_t>& ids) {
-  RecoveredRows stacks(found);
+nb::dict graph_node_tables(const Recovered& recovered, const ColumnView<int64_t>& ids) {
+  RecoveredRows stacks(recovered);
   std::vector<GraphNode> nodes;
-  const size_t operators = std::max<size_t>(found.graph_operators.size(), 1);
-  for (const GraphNodeEntry& each : found.graph_nodes) {
-    nodes.push_back({each.ticks, static_cast<pid_t>(each.thread), stacks.of(each.owner, each.stack),
-                     each.operator_name < operators ? each.operator_name : 0});
+  const size_t operators = std::max<size_t>(recovered.graph_operators.size(), 1);
+  for (const GraphNodeEntry& node : recovered.graph_nodes) {
+    nodes.push_back({node.ticks, static_cast<pid_t>(node.thread), stacks.of(node.owner, node.stack),
+                     node.operator_name < operators ? node.operator_name : 0});
   }
   IndexOfId index_of_id;
-  for (const GraphCopyEntry& each : found.graph_copies) {
-    if (each.number < nodes.size()) index_of_id.insert_or_assign(each.id, each.number);
+  for (const GraphCopyEntry& copy : recovered.graph_copies) {
+    if (copy.number < nodes.size()) index_of_id.insert_or_assign(copy.id, copy.number);
   }
   FoundNodes out = nodes_behind(as_span(ids), nodes, index_of_id);
-  out.operators.assign(found.graph_operators.begin(), found.graph_operators.end());
+  out.operators.assign(recovered.graph_operators.begin(), recovered.graph_operators.end());
   out.operators.resize(operators);
   out.stacks = std::move(stacks.rows);
   out.row_of_stack.resize(out.stacks.parent.size());
   std::iota(out.row_of_stack.begin(), out.row_of_stack.end(), 0U);
-  return table_of(std::move(out), found.tick_map);
+  return table_of(std::move(out), recovered.tick_map);
 }
 
 void bind_graph_nodes(nb::module_& m) {

@@ -31,10 +31,10 @@ namespace {
 class ThreadNumbers {
  public:
   uint32_t of(int64_t thread) {
-    const auto [found, is_new] =
+    const auto [entry, is_new] =
         number_of_.try_emplace(thread, static_cast<uint32_t>(threads_.size()));
     if (is_new) threads_.push_back(thread);
-    return found->second;
+    return entry->second;
   }
   const std::vector<int64_t>& threads() const { return threads_; }
 
@@ -180,15 +180,16 @@ bool is_moment(int64_t time_ns) { return time_ns >= 0 && time_ns <= TickMap::kLa
 }  // namespace
 
 // The parts of the journal are in no order, so its events are sorted by time and replayed.
-nb::dict held_tables(const Recovered& found) {
-  std::vector<HeldBlockEntry> came = found.held_blocks;
-  std::vector<ReleasedEntry> went = found.released;
-  std::erase_if(came, [](const auto& each) { return !is_moment(each.time_ns) || each.bytes < 0; });
-  std::erase_if(went, [](const auto& each) { return !is_moment(each.time_ns); });
+nb::dict held_tables(const Recovered& recovered) {
+  std::vector<HeldBlockEntry> came = recovered.held_blocks;
+  std::vector<ReleasedEntry> went = recovered.released;
+  std::erase_if(came,
+                [](const auto& event) { return !is_moment(event.time_ns) || event.bytes < 0; });
+  std::erase_if(went, [](const auto& event) { return !is_moment(event.time_ns); });
   const auto by_time = [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; };
   std::stable_sort(came.begin(), came.end(), by_time);
   std::stable_sort(went.begin(), went.end(), by_time);
-  RecoveredRows rows(found);
+  RecoveredRows rows(recovered);
   ThreadNumbers threads;
   std::vector<HeldBlock> blocks;
   HeldBlocks now;
@@ -202,17 +203,17 @@ nb::dict held_tables(const Recovered& found) {
       next->address ? void(now.released(next->address, next->time_ns)) : add_all(next->time_ns);
     }
   };
-  int64_t last_ns = std::max<int64_t>(found.last_ns, 0);
-  for (const HeldBlockEntry& each : came) {
-    release_until(each.time_ns);
+  int64_t last_ns = std::max<int64_t>(recovered.last_ns, 0);
+  for (const HeldBlockEntry& event : came) {
+    release_until(event.time_ns);
     HeldBlock block;
-    block.time_ns = each.time_ns;
-    block.bytes = each.bytes;
-    block.thread = threads.of(each.thread);
-    block.stack = rows.of(each.owner, each.stack);
-    block.device = each.device;
-    now.allocated(each.address, block);
-    last_ns = std::max(last_ns, each.time_ns);
+    block.time_ns = event.time_ns;
+    block.bytes = event.bytes;
+    block.thread = threads.of(event.thread);
+    block.stack = rows.of(event.owner, event.stack);
+    block.device = event.device;
+    now.allocated(event.address, block);
+    last_ns = std::max(last_ns, event.time_ns);
   }
   release_until(INT64_MAX);
   add_all(last_ns);

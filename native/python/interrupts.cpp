@@ -16,8 +16,8 @@ namespace {
 // Python runs signal handlers on this thread only.
 bool runs_signal_handlers() { return syscall(SYS_gettid) == getpid(); }
 
-int raise_again(void* kept) {
-  PyObject* const error = static_cast<PyObject*>(kept);
+int raise_again(void* kept_error) {
+  PyObject* const error = static_cast<PyObject*>(kept_error);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   Py_DECREF(error);
   return -1;
@@ -74,8 +74,8 @@ nb::object shielded(nb::callable function) {
 bool executed(PyObject* loader, PyObject* after, PyObject* module) {
   const nb::object done = nb::steal(PyObject_CallMethod(loader, "exec_module", "O", module));
   if (!done.is_valid()) return false;
-  const nb::object told = nb::steal(PyObject_CallOneArg(after, module));
-  if (told.is_valid()) return true;
+  const nb::object answer = nb::steal(PyObject_CallOneArg(after, module));
+  if (answer.is_valid()) return true;
   PyObject* const error = taken_error();
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   Py_XDECREF(error);

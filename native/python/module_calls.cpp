@@ -62,7 +62,7 @@ thread_local Here this_call __attribute__((tls_model("initial-exec")));
 
 // ---- the details of a call
 
-const char* said(const nb::object& answer, const char* yes, const char* no) {
+const char* mode_text(const nb::object& answer, const char* yes, const char* no) {
   if (!answer.is_valid() || !PyBool_Check(answer.ptr())) return "";
   return answer.ptr() == Py_True ? yes : no;
 }
@@ -72,10 +72,10 @@ const char* said(const nb::object& answer, const char* yes, const char* no) {
 std::string modes_of(PyObject* model, const Family& family) {
   static PyObject* const training = interned("training");
   const Unseen unseen;
-  std::string text = said(quietly(PyObject_GenericGetAttr(model, training)), ", \"Training\": 1",
-                          ", \"Training\": 0");
-  text +=
-      said(quietly(PyObject_CallNoArgs(family.is_grad_enabled)), ", \"Grad\": 1", ", \"Grad\": 0");
+  std::string text = mode_text(quietly(PyObject_GenericGetAttr(model, training)),
+                               ", \"Training\": 1", ", \"Training\": 0");
+  text += mode_text(quietly(PyObject_CallNoArgs(family.is_grad_enabled)), ", \"Grad\": 1",
+                    ", \"Grad\": 0");
   return text += ", \"Model id\": " + std::to_string(reinterpret_cast<uintptr_t>(model));
 }
 
@@ -127,8 +127,8 @@ bool is_about(PyObject* reference, const PyObject* module) {
 nb::object entry_of(PyObject* names, PyObject* module) {
   static PyObject* const learn = interned("learn");
   const nb::object key = quietly(PyLong_FromVoidPtr(module));
-  PyObject* const known = key.is_valid() ? PyDict_GetItemWithError(names, key.ptr()) : nullptr;
-  if (known && is_about(PyTuple_GET_ITEM(known, 0), module)) return nb::borrow(known);
+  PyObject* const entry = key.is_valid() ? PyDict_GetItemWithError(names, key.ptr()) : nullptr;
+  if (entry && is_about(PyTuple_GET_ITEM(entry, 0), module)) return nb::borrow(entry);
   drop_error();
   const Unseen unseen;
   return quietly(PyObject_CallMethodOneArg(names, learn, module));
@@ -150,9 +150,9 @@ OpenSlice* begin_module(ModuleWords words, const std::string& modes) {
   if (words.fragment.is_valid() && modes.empty()) {
     return Recorder::begin(Kind::kModule, name, utf8(words.fragment), current_context());
   }
-  std::string told = words.fragment.is_valid() ? std::string(utf8(words.fragment))
-                                               : "\"Class\": " + json::quoted(name);
-  return Recorder::begin(Kind::kModule, name, told += modes, current_context());
+  std::string detail = words.fragment.is_valid() ? std::string(utf8(words.fragment))
+                                                 : "\"Class\": " + json::quoted(name);
+  return Recorder::begin(Kind::kModule, name, detail += modes, current_context());
 }
 
 // ---- the calls
@@ -249,7 +249,8 @@ void mark_calls(nb::type_object base, nb::object phase, nb::object is_marked) {
   set(family->phase, phase);
   if (!is_marked.is_none()) set(family->is_marked, is_marked);  // kept: a call may be asking it
   has_phases = false;
-  for (const Family* each = families; each; each = each->next) has_phases |= each->phase != nullptr;
+  for (const Family* other = families; other; other = other->next)
+    has_phases |= other->phase != nullptr;
 }
 
 // Records all calls with the names that `names_of` returns for a model. None: only calls of models.

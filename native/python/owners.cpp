@@ -1,5 +1,5 @@
-// What blocks of memory hold, by the objects of the program that own them. These are asked in every
-// training step, which would take too long in Python.
+// Notes which parameters, gradients and optimizer states own blocks of memory. It looks at them in
+// every training step, which would take too long in Python.
 #include <Python.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
@@ -164,43 +164,43 @@ class OwnerHooks {
   // Take what is known of an optimizer's parameters; a device is a word of the core's.
   void know_optimizer(nb::handle optimizer, nb::tuple parameters, const std::vector<int64_t>& bytes,
                       const std::vector<uint32_t>& devices, nb::tuple others) {
-    auto known = std::make_shared<Optimizer>();
+    auto state = std::make_shared<Optimizer>();
     for (size_t i = 0; i < parameters.size(); ++i) {
-      known->gradients.push_back({parameters[i], bytes.at(i), Device::of(devices.at(i))});
+      state->gradients.push_back({parameters[i], bytes.at(i), Device::of(devices.at(i))});
     }
-    known->parameter_count = static_cast<int64_t>(parameters.size() + others.size());
-    known->others = std::move(others);
+    state->parameter_count = static_cast<int64_t>(parameters.size() + others.size());
+    state->others = std::move(others);
     if (const auto* before = optimizers_.find(optimizer))
-      known->has_stepped = (*before)->has_stepped;
-    if (!is_stopped_) optimizers_.set(optimizer, std::move(known));
+      state->has_stepped = (*before)->has_stepped;
+    if (!is_stopped_) optimizers_.set(optimizer, std::move(state));
   }
 
   // Gradients are new blocks in most steps, and gone before the next.
   void before_step(nb::handle optimizer, nb::handle, nb::handle) {
     if (is_stopped_) return;
     const Within unseen(unseen_);
-    auto known = optimizer_of(optimizer);
-    if (!known || known->parameter_count != count_of(optimizer)) {
+    auto state = optimizer_of(optimizer);
+    if (!state || state->parameter_count != count_of(optimizer)) {
       drop_error();
       listener_.attr("learn_optimizer")(optimizer);
-      known = optimizer_of(optimizer);
-      if (!known) return;
+      state = optimizer_of(optimizer);
+      if (!state) return;
     }
-    for (const auto& [parameter, bytes, device] : known->gradients) {
+    for (const auto& [parameter, bytes, device] : state->gradients) {
       const nb::object gradient = attribute(parameter, owner_names().grad);
       if (gradient && !gradient.is_none())
         note(called(gradient, owner_names().data_ptr), bytes, device, kGradient);
       drop_error();  // a missing statement is no reason to break a training
     }
-    if (known->others.size()) listener_.attr("tell_gradients")(known->others);
+    if (state->others.size()) listener_.attr("tell_gradients")(state->others);
   }
 
   void after_step(nb::handle optimizer, nb::handle, nb::handle) {
     if (is_stopped_) return;
     awaits_model_ = true;
-    const auto known = optimizer_of(optimizer);
-    if (known && known->has_stepped) return;
-    if (known) known->has_stepped = true;
+    const auto state = optimizer_of(optimizer);
+    if (state && state->has_stepped) return;
+    if (state) state->has_stepped = true;
     const Within unseen(unseen_);
     listener_.attr("tell_optimizer")(optimizer);
   }
@@ -222,8 +222,8 @@ class OwnerHooks {
 
  private:
   std::shared_ptr<Optimizer> optimizer_of(nb::handle optimizer) {
-    const auto* known = optimizers_.find(optimizer);
-    return known ? *known : nullptr;
+    const auto* state = optimizers_.find(optimizer);
+    return state ? *state : nullptr;
   }
 
   // Notes the tensors in lists, tuples and dicts, nested up to a depth.

@@ -43,9 +43,9 @@ nb::dict to_dict(PerfettoColumns&& columns) {
   out["tracks"] = tracks;
   for (const auto& [key, names] :
        {std::pair{"processes", &columns.process_names}, {"threads", &columns.thread_names}}) {
-    nb::dict told;
-    for (const auto& [id, name] : *names) told[nb::cast(id)] = to_str(name);
-    out[key] = told;
+    nb::dict name_of_id;
+    for (const auto& [id, name] : *names) name_of_id[nb::cast(id)] = to_str(name);
+    out[key] = name_of_id;
   }
   out["strings"] = to_strings(columns.strings);
   out["anomalies"] = to_anomalies(columns.oddities, kPerfettoOddities);

@@ -18,13 +18,13 @@ class StringTable {
   StringTable() { id_of(""); }
 
   uint32_t id_of(std::string_view text) {
-    const auto [found, is_new] =
+    const auto [entry, is_new] =
         ids_.try_emplace(std::string(text), static_cast<uint32_t>(offsets_.size() - 1));
     if (is_new) {
       blob_ += text;
       offsets_.push_back(static_cast<int64_t>(blob_.size()));
     }
-    return found->second;
+    return entry->second;
   }
 
   nb::bytes blob() const { return nb::bytes(blob_.data(), blob_.size()); }

@@ -43,15 +43,15 @@ class Hold {
 // What a window saw, to be made into columns later, by any thread, once.
 class PythonWindow {
  public:
-  explicit PythonWindow(HeldWindow held)
-      : held_(std::move(held)), size_(held_.size()), lost_(held_.lost) {}
+  explicit PythonWindow(HeldWindow window_records)
+      : records_(std::move(window_records)), size_(records_.size()), lost_(records_.lost) {}
 
   size_t size() const { return size_; }
   uint64_t lost() const { return lost_; }
   void let_go() { hold_.let_go(); }
 
   nb::dict columns() {
-    if (process_ != getpid() && held_.is_in_stream()) {
+    if (process_ != getpid() && records_.is_in_stream()) {
       throw std::runtime_error("process " + std::to_string(process_) +
                                " recorded this, in memory that a process forked from it does not "
                                "have: ask for the trace there, or before the fork");
@@ -59,7 +59,7 @@ class PythonWindow {
     Snapshot snapshot;
     {
       nb::gil_scoped_release release;
-      snapshot = in_order(std::exchange(held_, {}));
+      snapshot = in_order(std::exchange(records_, {}));
     }
     nb::dict out = window_of(snapshot);
     {
@@ -71,19 +71,19 @@ class PythonWindow {
 
  private:
   Hold hold_;
-  HeldWindow held_;
+  HeldWindow records_;
   size_t size_;
   uint64_t lost_;
   pid_t process_ = getpid();
 };
 
 nb::dict close_window(uint64_t window) {
-  HeldWindow held;
+  HeldWindow window_records;
   {
     nb::gil_scoped_release release;
-    held = Recorder::instance().end_window(window);
+    window_records = Recorder::instance().end_window(window);
   }
-  return PythonWindow(std::move(held)).columns();
+  return PythonWindow(std::move(window_records)).columns();
 }
 
 uint64_t age_ticks(bool is_ring, double seconds) {

@@ -48,9 +48,9 @@ bool SampleJournal::is_on() {
 
 // The part of it that no journal before has written.
 void SampleJournal::add(SampleStore& samples, int64_t place) {
-  const Sample* const found = samples.at(place);
-  if (!found) return;
-  Sample sample = *found;
+  const Sample* const placed = samples.at(place);
+  if (!placed) return;
+  Sample sample = *placed;
   if (sample.time_ns < before_.until_ns) {
     sample.duration_ns -= before_.until_ns - sample.time_ns;
     sample.time_ns = before_.until_ns;

@@ -62,16 +62,16 @@ class NamedStacks {
  private:
   uint32_t with_native(uint32_t callers, const StackNodes::Node& node) {
     const uint32_t number = nodes_[node.parent].code;
-    const auto [known, is_new] = native_.try_emplace({number, node.instruction});
+    const auto [entry, is_new] = native_.try_emplace({number, node.instruction});
     if (is_new) {
       const SampledCode& code = code_of_(number);
       const SourceRange at = source_of(code.line_table, code.first_line, node.instruction);
       const int operation = code.operation_at(node.instruction);
-      known->second = nb::cast<std::string>(
+      entry->second = nb::cast<std::string>(
           native_text_(operation, to_str(code.file),
                        nb::make_tuple(at.line, at.end_line, at.column, at.end_column)));
     }
-    return known->second.empty() ? callers : rows.add(callers, known->second);
+    return entry->second.empty() ? callers : rows.add(callers, entry->second);
   }
 
   const std::vector<StackNodes::Node>& nodes_;
@@ -83,12 +83,13 @@ class NamedStacks {
 // The samples and their stacks.
 void add_samples(nb::dict& all, const std::vector<Sample>& samples, NamedStacks&& stacks) {
   Table<Sample> table(samples);
-  table.column<int64_t>("time_ns", [](const Sample& each) { return each.time_ns; });
-  table.column<int64_t>("duration_ns", [](const Sample& each) { return each.duration_ns; });
-  table.column<uint32_t>("track", [](const Sample& each) { return each.thread; });
-  table.column<uint32_t>("stack", [&](const Sample& each) { return stacks.row_of[each.stack]; });
-  table.column<uint8_t>("state", [](const Sample& each) { return each.state; });
-  table.column<uint8_t>("wait", [](const Sample& each) { return each.wait; });
+  table.column<int64_t>("time_ns", [](const Sample& sample) { return sample.time_ns; });
+  table.column<int64_t>("duration_ns", [](const Sample& sample) { return sample.duration_ns; });
+  table.column<uint32_t>("track", [](const Sample& sample) { return sample.thread; });
+  table.column<uint32_t>("stack",
+                         [&](const Sample& sample) { return stacks.row_of[sample.stack]; });
+  table.column<uint8_t>("state", [](const Sample& sample) { return sample.state; });
+  table.column<uint8_t>("wait", [](const Sample& sample) { return sample.wait; });
   all["samples"] = table.columns;
   nb::dict columns;
   add_stacks(columns, std::move(stacks.rows));
@@ -133,7 +134,7 @@ class PythonSampler {
 
   ~PythonSampler() {
     if (!is_mine()) [[maybe_unused]]
-      auto* const left = sampler_.release();
+      auto* const in_parent = sampler_.release();
   }
 
   // Empty when it runs, else why it does not.
@@ -154,8 +155,8 @@ class PythonSampler {
 
   // How often it has looked at all threads, and at one, so far.
   nb::tuple progress() const {
-    const Sampler::Counts& found = sampler_->counts();
-    return nb::make_tuple(found.passes.load(), found.looks.load());
+    const Sampler::Counts& counts = sampler_->counts();
+    return nb::make_tuple(counts.passes.load(), counts.looks.load());
   }
 
   // Once; nothing in a forked child.
@@ -176,8 +177,8 @@ class PythonSampler {
  private:
   nb::list threads() const {
     nb::list all;
-    for (const SeenThread& each : sampler_->threads()) {
-      all.append(nb::make_tuple(static_cast<int>(each.native_id), to_str(each.name)));
+    for (const SeenThread& thread : sampler_->threads()) {
+      all.append(nb::make_tuple(static_cast<int>(thread.native_id), to_str(thread.name)));
     }
     return all;
   }
@@ -197,9 +198,9 @@ class PythonSampler {
 
 }  // namespace
 
-CopiedStacks copied_stacks(const Recovered& found, uint32_t owner) {
-  const auto known = found.copied_stacks.find(owner);
-  CopiedStacks stacks = known == found.copied_stacks.end() ? CopiedStacks{} : known->second;
+CopiedStacks copied_stacks(const Recovered& recovered, uint32_t owner) {
+  const auto entry = recovered.copied_stacks.find(owner);
+  CopiedStacks stacks = entry == recovered.copied_stacks.end() ? CopiedStacks{} : entry->second;
   const size_t codes = stacks.codes.size();
   std::vector<StackNodes::Node>& nodes = stacks.nodes;
   if (nodes.empty()) nodes.emplace_back();
@@ -214,12 +215,12 @@ CopiedStacks copied_stacks(const Recovered& found, uint32_t owner) {
   return stacks;
 }
 
-nb::dict sampled_tables(const Recovered& found, const nb::callable& native_text) {
-  const CopiedStacks stacks = copied_stacks(found, StackJournal::kSampler);
+nb::dict sampled_tables(const Recovered& recovered, const nb::callable& native_text) {
+  const CopiedStacks stacks = copied_stacks(recovered, StackJournal::kSampler);
   const std::vector<StackNodes::Node>& nodes = stacks.nodes;
   std::vector<Sample> samples;
-  for (const Sample& sample : found.samples) {
-    if (sample.stack < nodes.size() && sample.thread < found.sampled.size())
+  for (const Sample& sample : recovered.samples) {
+    if (sample.stack < nodes.size() && sample.thread < recovered.sampled.size())
       samples.push_back(sample);
   }
   nb::dict all;
@@ -228,11 +229,11 @@ nb::dict sampled_tables(const Recovered& found, const nb::callable& native_text)
   };
   add_samples(all, samples, NamedStacks(nodes, code_of, native_text));
   nb::list threads;
-  for (const RecoveredThread& each : found.sampled) {
-    threads.append(nb::make_tuple(each.os_id, to_str(each.name)));
+  for (const RecoveredThread& thread : recovered.sampled) {
+    threads.append(nb::make_tuple(thread.os_id, to_str(thread.name)));
   }
   all["threads"] = threads;
-  all["resident"] = resident_columns(found.resident);
+  all["resident"] = resident_columns(recovered.resident);
   return all;
 }
 

@@ -68,11 +68,12 @@ bool Sampler::reads_truly() {
   PyThreadState* const mine = PyThreadState_Get();
   std::vector<ThreadPlaces> all;
   ThreadList(memory_).find_new(all);
-  const auto found = std::find_if(all.begin(), all.end(), [&](const ThreadPlaces& each) {
-    return each.thread == reinterpret_cast<Address>(mine);
+  const auto my_places = std::find_if(all.begin(), all.end(), [&](const ThreadPlaces& places) {
+    return places.thread == reinterpret_cast<Address>(mine);
   });
-  if (found == all.end()) return false;
-  if (reader_.read(*found, part_) != StackReader::Outcome::kRead || !part_.holds_gil) return false;
+  if (my_places == all.end()) return false;
+  if (reader_.read(*my_places, part_) != StackReader::Outcome::kRead || !part_.holds_gil)
+    return false;
   std::vector<Frame> expected = frames_of(mine);
   std::erase_if(expected, [](const Frame& frame) { return !frame.code; });
   return std::equal(part_.frames.begin(), part_.frames.end(), expected.begin(), expected.end(),
@@ -147,15 +148,15 @@ void Sampler::measure(int64_t now_ns) {
 
 void Sampler::look_at_all(int64_t now_ns) {
   ++counts_.passes;
-  found_.clear();
-  list_.find_new(found_);
-  for (const ThreadPlaces& places : found_) {
+  new_places_.clear();
+  list_.find_new(new_places_);
+  for (const ThreadPlaces& places : new_places_) {
     const auto [watched, is_new] = watched_.try_emplace(places.native_id);
     if (is_new) watched->second.seen = number_of(places.native_id);
     watched->second.places.push_back(places);
   }
-  for (auto each = watched_.begin(); each != watched_.end();) {
-    each = look_at(each->first, each->second, now_ns) ? std::next(each) : watched_.erase(each);
+  for (auto entry = watched_.begin(); entry != watched_.end();) {
+    entry = look_at(entry->first, entry->second, now_ns) ? std::next(entry) : watched_.erase(entry);
   }
   turns_ = 1 + std::exchange(waits_again_, 0) / kWaitingLooks;
   if (now_ns >= others_due_ns_) {
@@ -200,7 +201,7 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
   const auto before_ns = cpu_ns_of(thread);
   if (!before_ns) {
     extend(watched, now_ns);
-    for (const ThreadPlaces& each : watched.places) list_.forget(each, true);
+    for (const ThreadPlaces& places : watched.places) list_.forget(places, true);
     return false;
   }
   const bool has_run = *before_ns != watched.cpu_ns;
@@ -379,10 +380,10 @@ void Sampler::look_at_others(int64_t now_ns) {
 }
 
 uint32_t Sampler::number_of(pid_t thread) {
-  const auto [found, is_new] =
+  const auto [entry, is_new] =
       seen_number_.try_emplace(thread, static_cast<uint32_t>(seen_.size()));
   if (is_new) seen_.push_back({thread, {}});
-  return found->second;
+  return entry->second;
 }
 
 }  // namespace stepscope

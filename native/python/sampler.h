@@ -223,7 +223,7 @@ class Sampler {
   pid_t own_thread_ = 0;
 
   // Scratch.
-  std::vector<ThreadPlaces> found_;
+  std::vector<ThreadPlaces> new_places_;
   ReadStack part_;
   std::vector<FrameAt> frames_;
   Operation operation_ = Operation::kOther;  // of the innermost frame

@@ -46,8 +46,8 @@ Sampler::State Sampler::state_of(pid_t thread, Watched& watched, bool advances) 
       break;
   }
   const Address futex = futex_of(view.call);
-  for (const ThreadPlaces& each : watched.places) {
-    if (each.gil && futex >= each.gil && futex < each.gil + kLayout.gil_size) {
+  for (const ThreadPlaces& places : watched.places) {
+    if (places.gil && futex >= places.gil && futex < places.gil + kLayout.gil_size) {
       return {SampleState::kGil};
     }
   }

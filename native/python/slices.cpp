@@ -26,9 +26,9 @@ void drop_handle(PyObject* handle) {
 bool kind_of(PyObject* number, Kind* kind) {
   const long value = PyLong_AsLong(number);
   if (value == -1 && PyErr_Occurred()) return false;
-  for (const Kind known : {Kind::kRange, Kind::kPython, Kind::kModule, Kind::kRequest}) {
-    if (value != static_cast<long>(known)) continue;
-    *kind = known;
+  for (const Kind candidate : {Kind::kRange, Kind::kPython, Kind::kModule, Kind::kRequest}) {
+    if (value != static_cast<long>(candidate)) continue;
+    *kind = candidate;
     return true;
   }
   PyErr_Format(PyExc_ValueError,
@@ -86,10 +86,10 @@ bool rename(OpenSlice* slice, PyObject* name) {
   if (!is_text("end_slice", name, "name")) return false;
   Py_INCREF(name);
   std::string_view utf8;
-  const bool known = utf8_of(&name, &utf8);
-  if (known) Recorder::rename(slice, utf8);
+  const bool is_text = utf8_of(&name, &utf8);
+  if (is_text) Recorder::rename(slice, utf8);
   Py_DECREF(name);
-  return known;
+  return is_text;
 }
 
 PyObject* end_slice(PyObject*, PyObject* const* args, Py_ssize_t count) {

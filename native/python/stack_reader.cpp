@@ -158,7 +158,7 @@ void StackReader::want_elsewhere(const ThreadPlaces& places) {
 
 // Of the frames that lie elsewhere, some may be gone.
 void StackReader::keep_regions(size_t copied) {
-  std::erase_if(regions_, [&](const Region& each) { return each.at + each.size > copied; });
+  std::erase_if(regions_, [&](const Region& region) { return region.at + region.size > copied; });
   buffer_used_ = wanted_;
   if (regions_.empty()) return;
   // A chunk begins with the address of the one before.
@@ -225,13 +225,13 @@ StackReader::Frame StackReader::frame_in(const char* data) {
 const char* StackReader::frame_at(Address frame) {
   // The last piece first: a stack is walked outwards, through one after the other.
   for (size_t i = regions_.size(); i-- > 0;) {
-    const Region& each = regions_[i];
+    const Region& region = regions_[i];
     // A torn read gives any address: sums may overflow, differences of what is in order cannot.
-    if (frame < each.begin || each.size < kLayout.frame_size) continue;
-    if (frame - each.begin > each.size - kLayout.frame_size) continue;
-    if (each.size == kLayout.frame_size && single_.size() < kMostElsewhere)
+    if (frame < region.begin || region.size < kLayout.frame_size) continue;
+    if (frame - region.begin > region.size - kLayout.frame_size) continue;
+    if (region.size == kLayout.frame_size && single_.size() < kMostElsewhere)
       single_.push_back(frame);
-    return buffer_.data() + each.at + (frame - each.begin);
+    return buffer_.data() + region.at + (frame - region.begin);
   }
   if (!add_outer_chunk(frame)) {
     if (!add_region(frame, kLayout.frame_size)) return nullptr;

@@ -29,13 +29,13 @@ class StackRows {
   // The row of a stack with one more frame; 0 is the empty stack.
   uint32_t add(uint32_t parent_row, std::string text) {
     const uint32_t id = text_id(std::move(text));
-    const auto [found, is_new] =
+    const auto [entry, is_new] =
         rows_.try_emplace(uint64_t{parent_row} << 32 | id, static_cast<uint32_t>(parent.size()));
     if (is_new) {
       parent.push_back(parent_row);
       frame.push_back(id);
     }
-    return found->second;
+    return entry->second;
   }
 
   std::vector<uint32_t> parent{0};
@@ -44,10 +44,10 @@ class StackRows {
 
  private:
   uint32_t text_id(std::string text) {
-    const auto [found, is_new] =
+    const auto [entry, is_new] =
         ids_.try_emplace(std::move(text), static_cast<uint32_t>(texts.size()));
-    if (is_new) texts.push_back(found->first);
-    return found->second;
+    if (is_new) texts.push_back(entry->first);
+    return entry->second;
   }
 
   std::unordered_map<uint64_t, uint32_t> rows_;

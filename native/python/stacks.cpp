@@ -50,9 +50,9 @@ class StackTree {
     const std::lock_guard lock(mutex_);
     uint32_t node = 0;
     for (size_t i = sites.size(); i-- > 0;) {
-      const auto found = children_.find({node, sites[i]});
-      if (found == children_.end()) return 0;
-      node = found->second;
+      const auto entry = children_.find({node, sites[i]});
+      if (entry == children_.end()) return 0;
+      node = entry->second;
     }
     return first_ + node;
   }
@@ -102,7 +102,7 @@ class StackTree {
 
   uint32_t child(uint32_t parent, const Frame& frame) {
     const Key key{parent, frame.site};
-    if (const auto found = children_.find(key); found != children_.end()) return found->second;
+    if (const auto entry = children_.find(key); entry != children_.end()) return entry->second;
     // The node comes first: where memory ends in between, no number names one that is not there.
     const auto number = static_cast<uint32_t>(nodes_.size());
     nodes_.push_back({parent, frame.keeper, frame.code, frame.instruction});

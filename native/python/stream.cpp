@@ -53,8 +53,8 @@ int tell(void*) {
   if (!ticker) return 0;
   const Py_ssize_t size = size_of_process();
   if (size == std::exchange(seen_size, size) && !tells_always) return 0;
-  const nb::object held = nb::borrow(ticker);
-  PyObject* const result = PyObject_CallNoArgs(held.ptr());
+  const nb::object kept_ticker = nb::borrow(ticker);
+  PyObject* const result = PyObject_CallNoArgs(kept_ticker.ptr());
   if (result) {
     Py_DECREF(result);
     return 0;
@@ -75,9 +75,9 @@ void set_stream_ticker(const nb::object& wanted, bool always) {
 
 // ---- what a process has left, as tables like those of a closed window
 
-nb::list recordings_of(const Recovered& found) {
+nb::list recordings_of(const Recovered& recovered) {
   nb::list recordings;
-  for (const Snapshot& recording : found.recordings) recordings.append(window_of(recording));
+  for (const Snapshot& recording : recovered.recordings) recordings.append(window_of(recording));
   return recordings;
 }
 
@@ -87,18 +87,18 @@ nb::dict texts_of(const std::map<std::string, std::string>& texts) {
   return all;
 }
 
-nb::dict facts_of(const Recovered& found) {
+nb::dict facts_of(const Recovered& recovered) {
   // When the first recording began; of a ring, what is left of it.
   uint64_t start_ticks = UINT64_MAX;
-  for (const Snapshot& recording : found.recordings)
+  for (const Snapshot& recording : recovered.recordings)
     start_ticks = std::min(start_ticks, recording.start_ticks);
   nb::dict facts;
-  facts["start_ns"] = found.recordings.empty() ? 0 : found.tick_map.ns(start_ticks);
-  facts["last_ns"] = found.last_ns;
-  facts["damaged_bytes"] = found.damaged;
-  facts["bad_records"] = found.bad_records;
-  facts["is_closed"] = found.is_closed;
-  facts["memory_lasted"] = found.has_lanes;
+  facts["start_ns"] = recovered.recordings.empty() ? 0 : recovered.tick_map.ns(start_ticks);
+  facts["last_ns"] = recovered.last_ns;
+  facts["damaged_bytes"] = recovered.damaged;
+  facts["bad_records"] = recovered.bad_records;
+  facts["is_closed"] = recovered.is_closed;
+  facts["memory_lasted"] = recovered.has_lanes;
   return facts;
 }
 
@@ -108,17 +108,17 @@ struct PlacedStack {
 };
 
 // Callers first; a stack may be deep.
-PlacedStack place_stack(const Recovered& found, uint32_t number, StackRows& rows,
+PlacedStack place_stack(const Recovered& recovered, uint32_t number, StackRows& rows,
                         std::map<uint32_t, PlacedStack>& placed) {
   std::vector<std::pair<uint32_t, const RecoveredStack*>> chain;
   PlacedStack at;
   while (number) {
-    if (const auto known = placed.find(number); known != placed.end()) {
-      at = known->second;
+    if (const auto entry = placed.find(number); entry != placed.end()) {
+      at = entry->second;
       break;
     }
-    const auto stack = found.stacks.find(number);
-    if (stack == found.stacks.end()) break;
+    const auto stack = recovered.stacks.find(number);
+    if (stack == recovered.stacks.end()) break;
     chain.emplace_back(number, &stack->second);
     if (stack->second.parent >= number) break;
     number = stack->second.parent;
@@ -136,34 +136,34 @@ PlacedStack place_stack(const Recovered& found, uint32_t number, StackRows& rows
 }
 
 // As stack_table() of the process itself.
-nb::tuple stack_table_of(const Recovered& found, const ColumnView<uint32_t>& numbers) {
+nb::tuple stack_table_of(const Recovered& recovered, const ColumnView<uint32_t>& numbers) {
   StackRows rows;
   std::map<uint32_t, PlacedStack> placed;
   std::vector<uint32_t> row_of;
   row_of.reserve(numbers.shape(0));
   for (const uint32_t number : as_span(numbers))
-    row_of.push_back(place_stack(found, number, rows, placed).row);
+    row_of.push_back(place_stack(recovered, number, rows, placed).row);
   return stack_tuple(std::move(row_of), std::move(rows));
 }
 
 // The first sample of a device that was sampled until the end of the process began before it was
 // asked for, as CounterSampler knows.
-nb::list counter_devices_of(const Recovered& found) {
+nb::list counter_devices_of(const Recovered& recovered) {
   std::vector<CounterDevice> devices;
-  for (const auto& [number, device] : found.counter_devices) {
+  for (const auto& [number, device] : recovered.counter_devices) {
     devices.push_back(device);
     devices.back().number = number;
     if (device.bounds.empty() || device.bounds.front().device_ns) continue;
     const auto first =
-        std::ranges::find(found.counters, devices.back().number, &CounterReading::device);
-    if (first != found.counters.end()) devices.back().bounds.front().device_ns = first->end_ns;
+        std::ranges::find(recovered.counters, devices.back().number, &CounterReading::device);
+    if (first != recovered.counters.end()) devices.back().bounds.front().device_ns = first->end_ns;
   }
   return counter_devices(devices);
 }
 
-nb::list pauses_of(const Recovered& found) {
+nb::list pauses_of(const Recovered& recovered) {
   nb::list pauses;
-  for (const auto& [thread, start_ns, end_ns, generation] : found.pauses)
+  for (const auto& [thread, start_ns, end_ns, generation] : recovered.pauses)
     pauses.append(nb::make_tuple(thread, start_ns, end_ns, generation));
   return pauses;
 }
@@ -216,16 +216,17 @@ void bind_stream(nb::module_& m) {
           },
           nb::arg("memory"), nb::arg("disk"), nb::arg("since_ns") = 0)
       .def("recordings", &recordings_of)
-      .def("meta", [](const Recovered& found) { return texts_of(found.meta); })
+      .def("meta", [](const Recovered& recovered) { return texts_of(recovered.meta); })
       .def("facts", &facts_of)
       .def("stack_table", &stack_table_of, nb::arg("numbers"))
-      .def("types", [](const Recovered& found) { return to_list(found.types); })
+      .def("types", [](const Recovered& recovered) { return to_list(recovered.types); })
       .def("sampled", &sampled_tables, nb::arg("native_text"))
       .def("device", &device_tables)
       .def("held", &held_tables)
       .def("graph_nodes", &graph_node_tables, nb::arg("ids"))
-      .def("power", [](const Recovered& found) { return power_tables(found.power); })
-      .def("counters", [](const Recovered& found) { return counter_tables(found.counters); })
+      .def("power", [](const Recovered& recovered) { return power_tables(recovered.power); })
+      .def("counters",
+           [](const Recovered& recovered) { return counter_tables(recovered.counters); })
       .def("counter_devices", &counter_devices_of)
       .def("pauses", &pauses_of);
   nb::class_<Follower>(m, "StreamFollower")

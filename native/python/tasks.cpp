@@ -106,13 +106,13 @@ std::unordered_map<PyCodeObject*, TaskWords>& known_codes() {
 const TaskWords* words_of(PyObject* coroutine) {
   const nb::object code = quietly(PyObject_GetAttr(coroutine, task_names().cr_code));
   if (!code.is_valid() || !PyCode_Check(code.ptr())) return nullptr;
-  auto* const known = reinterpret_cast<PyCodeObject*>(code.ptr());
-  const auto [found, is_new] = known_codes().try_emplace(known);
+  auto* const code_object = reinterpret_cast<PyCodeObject*>(code.ptr());
+  const auto [entry, is_new] = known_codes().try_emplace(code_object);
   if (is_new) {
-    Py_INCREF(known);
-    found->second = words_of(known);
+    Py_INCREF(code_object);
+    entry->second = words_of(code_object);
   }
-  return &found->second;
+  return &entry->second;
 }
 
 void begin_task(PyObject* coroutine) {
@@ -124,10 +124,10 @@ void begin_task(PyObject* coroutine) {
 }
 
 void end(const PyObject* coroutine) {
-  const auto found = open_tasks().find(coroutine);
-  if (found == open_tasks().end()) return;
-  Recorder::end(found->second);
-  open_tasks().erase(found);
+  const auto entry = open_tasks().find(coroutine);
+  if (entry == open_tasks().end()) return;
+  Recorder::end(entry->second);
+  open_tasks().erase(entry);
 }
 
 PySendResult send(PyObject* coroutine, PyObject* value, PyObject** result) {

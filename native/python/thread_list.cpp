@@ -11,19 +11,19 @@ constexpr uint32_t kCallsBetweenSearches = 128;  // an interpreter that ends is 
 
 }  // namespace
 
-void ThreadList::find_new(std::vector<ThreadPlaces>& found) {
+void ThreadList::find_new(std::vector<ThreadPlaces>& new_places) {
   if (calls_++ % kCallsBetweenSearches == 0 || newest_interpreter(memory_) != newest_)
     find_interpreters();
-  for (Interpreter& each : interpreters_) find_threads(each, found);
+  for (Interpreter& interpreter : interpreters_) find_threads(interpreter, new_places);
 }
 
 void ThreadList::forget(const ThreadPlaces& gone, bool has_ended) {
-  for (Interpreter& each : interpreters_) {
-    if (each.address != gone.interpreter) continue;
-    std::erase(each.threads, Known{gone.thread, gone.id});
+  for (Interpreter& interpreter : interpreters_) {
+    if (interpreter.address != gone.interpreter) continue;
+    std::erase(interpreter.threads, Known{gone.thread, gone.id});
     if (has_ended) continue;
-    each.threads_made = 0;
-    each.search_all = true;
+    interpreter.threads_made = 0;
+    interpreter.search_all = true;
   }
 }
 
@@ -31,9 +31,10 @@ void ThreadList::find_interpreters() {
   newest_ = newest_interpreter(memory_);
   std::vector<Interpreter> now;
   for (Address address = newest_; address && now.size() < kMostInterpreters;) {
-    const auto known = std::find_if(interpreters_.begin(), interpreters_.end(),
-                                    [&](const auto& each) { return each.address == address; });
-    now.push_back(known != interpreters_.end() ? std::move(*known) : Interpreter());
+    const auto same =
+        std::find_if(interpreters_.begin(), interpreters_.end(),
+                     [&](const auto& interpreter) { return interpreter.address == address; });
+    now.push_back(same != interpreters_.end() ? std::move(*same) : Interpreter());
     now.back().address = address;
     // Its GIL is made some time after it is in the list, and another may take its place.
     now.back().gil = gil_of(address, memory_);
@@ -43,7 +44,7 @@ void ThreadList::find_interpreters() {
 }
 
 // New threads are put before all others, so that the search ends at one that is known.
-void ThreadList::find_threads(Interpreter& interpreter, std::vector<ThreadPlaces>& found) {
+void ThreadList::find_threads(Interpreter& interpreter, std::vector<ThreadPlaces>& new_places) {
   struct {
     uint64_t made;
     Address first;
@@ -59,14 +60,14 @@ void ThreadList::find_threads(Interpreter& interpreter, std::vector<ThreadPlaces
       is_complete = false;
       break;
     }
-    const Known known{thread, field<uint64_t>(buffer_.data(), kLayout.thread_id)};
+    const Known thread_key{thread, field<uint64_t>(buffer_.data(), kLayout.thread_id)};
     const auto owner = field<Address>(buffer_.data(), kLayout.thread_interpreter);
-    if (owner != interpreter.address || known.id > now.made) {  // the list changes under us
+    if (owner != interpreter.address || thread_key.id > now.made) {  // the list changes under us
       is_complete = false;
       break;
     }
     const auto end = interpreter.threads.begin() + static_cast<ptrdiff_t>(known_before);
-    if (std::find(interpreter.threads.begin(), end, known) != end) {
+    if (std::find(interpreter.threads.begin(), end, thread_key) != end) {
       if (interpreter.search_all) continue;
       break;
     }
@@ -75,13 +76,13 @@ void ThreadList::find_threads(Interpreter& interpreter, std::vector<ThreadPlaces
       is_complete = false;
       continue;
     }
-    ThreadPlaces& places = found.emplace_back();
+    ThreadPlaces& places = new_places.emplace_back();
     places.thread = thread;
     places.interpreter = interpreter.address;
     places.gil = interpreter.gil;
-    places.id = known.id;
+    places.id = thread_key.id;
     places.native_id = static_cast<pid_t>(native_id);
-    interpreter.threads.push_back(known);
+    interpreter.threads.push_back(thread_key);
   }
   if (is_complete) {
     interpreter.threads_made = now.made;

@@ -14,7 +14,7 @@ class ThreadList {
   explicit ThreadList(const MemoryReader& memory) : memory_(memory) {}
 
   // Append the places of the threads that are new since the last call.
-  void find_new(std::vector<ThreadPlaces>& found);
+  void find_new(std::vector<ThreadPlaces>& new_places);
   // To be called for each thread that is gone. If the system's thread has not ended with it, the
   // interpreter may have put another one in its place.
   void forget(const ThreadPlaces& gone, bool has_ended);
@@ -39,7 +39,7 @@ class ThreadList {
   };
 
   void find_interpreters();
-  void find_threads(Interpreter& interpreter, std::vector<ThreadPlaces>& found);
+  void find_threads(Interpreter& interpreter, std::vector<ThreadPlaces>& new_places);
 
   const MemoryReader& memory_;
   Address newest_ = 0;

@@ -90,13 +90,13 @@ auto part_moments_py(const ColumnView<int64_t>& start, const ColumnView<int64_t>
   for (const int64_t row : as_span(rows)) {
     if (row < 0 || static_cast<size_t>(row) >= n) throw std::invalid_argument("no such row");
   }
-  Moments found = computed([&] {
+  Moments moments = computed([&] {
     return part_moments(
         {as_span(start), as_span(duration), as_span(parent), as_span(depth), as_span(part)},
         as_span(rows), outside);
   });
-  return std::make_tuple(to_column(std::move(found.part)), to_column(std::move(found.start_ns)),
-                         to_column(std::move(found.end_ns)));
+  return std::make_tuple(to_column(std::move(moments.part)), to_column(std::move(moments.start_ns)),
+                         to_column(std::move(moments.end_ns)));
 }
 
 template <typename Value>
@@ -104,8 +104,9 @@ auto distinct_py(const ColumnView<Value>& values, int64_t least, int64_t most) {
   for (const Value value : as_span(values)) {
     if (value < least || value > most) throw std::invalid_argument("a value is out of range");
   }
-  Distinct found = computed([&] { return distinct(as_span(values), least, most); });
-  return std::make_pair(to_column(std::move(found.values)), to_column(std::move(found.codes)));
+  Distinct values_seen = computed([&] { return distinct(as_span(values), least, most); });
+  return std::make_pair(to_column(std::move(values_seen.values)),
+                        to_column(std::move(values_seen.codes)));
 }
 
 Column<int64_t> present_py(const ColumnView<uint32_t>& numbers) {
@@ -121,10 +122,10 @@ auto paths_py(const ColumnView<int64_t>& rows, const ColumnView<int32_t>& around
       throw std::invalid_argument("no such row");
     }
   }
-  Paths found = computed(
+  Paths result = computed(
       [&] { return paths({as_span(rows), as_span(around), as_span(base), as_span(code)}, first); });
-  return std::make_tuple(to_column(std::move(found.node)), to_column(std::move(found.parent)),
-                         to_column(std::move(found.code)), to_column(std::move(found.row)));
+  return std::make_tuple(to_column(std::move(result.node)), to_column(std::move(result.parent)),
+                         to_column(std::move(result.code)), to_column(std::move(result.row)));
 }
 
 Column<int32_t> lanes_py(const ColumnView<int64_t>& start, const ColumnView<int64_t>& duration,

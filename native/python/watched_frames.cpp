@@ -20,7 +20,7 @@ namespace {
 struct WatchedCode {
   PyCodeObject* code;
   PyObject* tell;  // a function of the object: its name, or None
-  std::unordered_map<const PyObject*, Recorder::Label> known;
+  std::unordered_map<const PyObject*, Recorder::Label> labels;
 };
 
 std::vector<WatchedCode>& all_watched() {
@@ -30,12 +30,12 @@ std::vector<WatchedCode>& all_watched() {
 
 WatchedCode* watched_by(const PyCodeObject* code) {
   auto& all = all_watched();
-  const auto found = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.code == code; });
-  return found == all.end() ? nullptr : &*found;
+  const auto entry = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.code == code; });
+  return entry == all.end() ? nullptr : &*entry;
 }
 
 // Asks for the name of an object; without a label if it has none.
-Recorder::Label told(PyObject* tell, PyObject* subject) {
+Recorder::Label asked_label(PyObject* tell, PyObject* subject) {
   const nb::error_scope keep_error;
   const Unseen unseen;
   PyObject* name = PyObject_CallOneArg(tell, subject);
@@ -71,22 +71,22 @@ Recorder::Label watched_label(const PyCodeObject* code, PyObject* subject, Recor
   }
   WatchedCode* watched = watched_by(code);
   if (!watched || !subject) return plain;
-  const auto found = watched->known.find(subject);
+  const auto entry = watched->labels.find(subject);
   Recorder::Label label;
-  if (found != watched->known.end()) {
-    label = found->second;
+  if (entry != watched->labels.end()) {
+    label = entry->second;
   } else {
     const nb::object keep = nb::borrow(subject);
     const nb::object tell = nb::borrow(watched->tell);
-    label = told(tell.ptr(), subject);
+    label = asked_label(tell.ptr(), subject);
     watched = watched_by(code);  // whoever was asked may have changed what is watched
-    if (watched) watched->known.emplace(subject, label);
+    if (watched) watched->labels.emplace(subject, label);
   }
   return label.generation ? label : plain;
 }
 
 void forget_watched_objects() {
-  for (WatchedCode& watched : all_watched()) watched.known.clear();
+  for (WatchedCode& watched : all_watched()) watched.labels.clear();
 }
 
 void bind_watched_frames(nb::module_& m) {

@@ -53,8 +53,8 @@ void Follower::read() {
   if (is_ring_ && read_of_.size() > 2 * blocks_.size()) {
     std::unordered_map<uint64_t, uint64_t> there;
     for (const Block& block : blocks_) {
-      const auto found = read_of_.find(block.serial);
-      if (found != read_of_.end()) there.insert(*found);
+      const auto place = read_of_.find(block.serial);
+      if (place != read_of_.end()) there.insert(*place);
     }
     read_of_ = std::move(there);
   }
@@ -137,8 +137,8 @@ void Follower::read_disk() {
     if (kind != FrameKind::kRecords || !take(rest, records)) continue;
     uint64_t& read = read_of_[records.serial];
     if (records.first + records.count <= read) continue;
-    const uint64_t known = read > records.first ? read - records.first : 0;
-    rest.remove_prefix(std::min(rest.size(), known * sizeof(Record)));
+    const uint64_t already_read = read > records.first ? read - records.first : 0;
+    rest.remove_prefix(std::min(rest.size(), already_read * sizeof(Record)));
     read = records.first + records.count;
     add_records(records.generation, rest);
   }

@@ -107,15 +107,15 @@ inline uint64_t target_of(uint64_t cursor, const std::map<uint64_t, std::string_
 // memory. The writer counted from 0 and wrote an entry for each number.
 class NumberRoom {
  public:
-  void add_entries(size_t bytes) { left_ += bytes / kSmallestEntry; }
+  void add_entries(size_t bytes) { entries_to_come_ += bytes / kSmallestEntry; }
 
   // Null for a number that is larger than the entries allow.
   template <typename T>
   T* place(std::vector<T>& all, uint32_t number) {
     if (all.size() <= number) {
       const size_t more = number + size_t{1} - all.size();
-      if (more > left_) return nullptr;
-      left_ -= more;
+      if (more > entries_to_come_) return nullptr;
+      entries_to_come_ -= more;
       all.resize(number + size_t{1});
     }
     return &all[number];
@@ -125,7 +125,7 @@ class NumberRoom {
   static constexpr size_t kSmallestEntry = 16;
   static constexpr size_t kLostEntries = size_t{1} << 20;  // that may have been in lost memory
 
-  size_t left_ = kLostEntries;
+  size_t entries_to_come_ = kLostEntries;
 };
 
 }  // namespace stepscope

@@ -192,7 +192,7 @@ class Reader {
   // ---- all of it
 
   void finish() {
-    for (const auto& [place, each] : journal_.samples) out_.samples.push_back(each.sample);
+    for (const auto& [place, placed] : journal_.samples) out_.samples.push_back(placed.sample);
     for (const auto& [serial, chunk] : chunks_) {
       for (const Record& record : chunk.records) {
         if (is_slice(record)) last_ticks_ = std::max(last_ticks_, record.slice.end_ticks);

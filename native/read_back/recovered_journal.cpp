@@ -133,9 +133,9 @@ class JournalReader {
       case Entry::kSamples: {
         int64_t written_ns = 0;
         if (!take(bytes, written_ns)) return;
-        for (const PlacedSample& each : all_of<PlacedSample>(bytes)) {
-          WrittenSample& known = journal_.samples[each.place];
-          if (known.written_ns <= written_ns) known = {written_ns, each.sample};
+        for (const PlacedSample& placed : all_of<PlacedSample>(bytes)) {
+          WrittenSample& sample = journal_.samples[placed.place];
+          if (sample.written_ns <= written_ns) sample = {written_ns, placed.sample};
         }
         return;
       }
@@ -147,8 +147,8 @@ class JournalReader {
         return;
       }
       case Entry::kResident:
-        for (const auto& each : all_of<std::array<int64_t, 2>>(bytes))
-          out_.resident.emplace_back(each[0], each[1]);
+        for (const auto& pair : all_of<std::array<int64_t, 2>>(bytes))
+          out_.resident.emplace_back(pair[0], pair[1]);
         return;
       case Entry::kDeviceName: {
         std::array<uint32_t, 2> entry;
@@ -159,9 +159,9 @@ class JournalReader {
       case Entry::kDeviceShapes: {
         std::array<uint32_t, 2> entry;
         if (!take(bytes, entry)) return;
-        for (const LaunchShape& each : all_of<LaunchShape>(bytes)) {
+        for (const LaunchShape& launch_shape : all_of<LaunchShape>(bytes)) {
           if (auto* const shape = journal_.room.place(out_.device.shapes, entry[0]++))
-            *shape = each;
+            *shape = launch_shape;
         }
         return;
       }
@@ -229,8 +229,8 @@ class JournalReader {
       device.metrics.emplace_back(bytes.substr(0, end));
       bytes.remove_prefix(std::min(end + 1, bytes.size()));
     }
-    CounterDevice& known = out_.counter_devices[entry.number];
-    if (known.bounds.size() <= device.bounds.size()) known = std::move(device);
+    CounterDevice& stored = out_.counter_devices[entry.number];
+    if (stored.bounds.size() <= device.bounds.size()) stored = std::move(device);
   }
 
   Journal& journal_;

@@ -50,37 +50,37 @@ int sum(int a, int b) {
 
 // Reads an entry's fields; `line` becomes the line that the next entry counts from.
 SourceRange read_entry(TableReader& in, int kind, int& line) {
-  SourceRange found;
+  SourceRange range;
   switch (kind) {
     case kNone:
-      return found;
+      return range;
     case kLong:
       line = sum(line, in.signed_varint());
-      found.end_line = sum(line, in.varint());
-      found.column = in.varint() - 1;
-      found.end_column = in.varint() - 1;
+      range.end_line = sum(line, in.varint());
+      range.column = in.varint() - 1;
+      range.end_column = in.varint() - 1;
       break;
     case kNoColumns:
       line = sum(line, in.signed_varint());
-      found.end_line = line;
+      range.end_line = line;
       break;
     case kOneLine0:
     case kOneLine0 + 1:
     case kOneLine2:
       line = sum(line, kind - kOneLine0);
-      found.end_line = line;
-      found.column = in.byte();
-      found.end_column = in.byte();
+      range.end_line = line;
+      range.column = in.byte();
+      range.end_column = in.byte();
       break;
     default: {
       const int second = in.byte();
-      found.end_line = line;
-      found.column = kind << 3 | second >> 4;
-      found.end_column = found.column + (second & 15);
+      range.end_line = line;
+      range.column = kind << 3 | second >> 4;
+      range.end_column = range.column + (second & 15);
     }
   }
-  found.line = line;
-  return found;
+  range.line = line;
+  return range;
 }
 
 }  // namespace
@@ -92,9 +92,9 @@ SourceRange source_of(std::span<const uint8_t> table, int first_line, int instru
   int64_t end = 0;
   while (!in.at_end()) {
     const int head = in.byte();
-    const SourceRange found = read_entry(in, head >> 3 & 15, line);
+    const SourceRange range = read_entry(in, head >> 3 & 15, line);
     end += ((head & 7) + 1) * kUnitBytes;
-    if (instruction < end) return found;
+    if (instruction < end) return range;
   }
   return {};
 }

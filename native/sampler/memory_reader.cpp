@@ -24,9 +24,9 @@ void MemoryReader::close() {
 
 bool MemoryReader::works(Way way) {
   if (way == Way::kNone) return false;
-  const volatile uint64_t known = 0x5374657073636F70;
+  const volatile uint64_t pattern = 0x5374657073636F70;
   uint64_t copy = 0;
-  return MemoryReader(way).read(reinterpret_cast<Address>(&known), &copy) && copy == known;
+  return MemoryReader(way).read(reinterpret_cast<Address>(&pattern), &copy) && copy == pattern;
 }
 
 MemoryReader::Way MemoryReader::best_way() {
@@ -43,7 +43,7 @@ size_t MemoryReader::read(std::span<const iovec> pieces, void* into) const {
     while (!pieces.empty()) {
       const auto some = pieces.first(std::min<size_t>(pieces.size(), IOV_MAX));
       size_t wanted = 0;
-      for (const iovec& each : some) wanted += each.iov_len;
+      for (const iovec& piece : some) wanted += piece.iov_len;
       const iovec all{place + copied, wanted};
       const ssize_t size = process_vm_readv(pid_, &all, 1, some.data(), some.size(), 0);
       if (size > 0) copied += static_cast<size_t>(size);
@@ -53,17 +53,17 @@ size_t MemoryReader::read(std::span<const iovec> pieces, void* into) const {
     return copied;
   }
   if (way_ == Way::kDirect) {
-    for (const iovec& each : pieces) {
-      std::memcpy(place + copied, each.iov_base, each.iov_len);
-      copied += each.iov_len;
+    for (const iovec& piece : pieces) {
+      std::memcpy(place + copied, piece.iov_base, piece.iov_len);
+      copied += piece.iov_len;
     }
     return copied;
   }
-  for (const iovec& each : pieces) {
-    const auto at = static_cast<off_t>(reinterpret_cast<Address>(each.iov_base));
-    const ssize_t size = pread(file_, place + copied, each.iov_len, at);
+  for (const iovec& piece : pieces) {
+    const auto at = static_cast<off_t>(reinterpret_cast<Address>(piece.iov_base));
+    const ssize_t size = pread(file_, place + copied, piece.iov_len, at);
     if (size > 0) copied += static_cast<size_t>(size);
-    if (size < 0 || static_cast<size_t>(size) < each.iov_len) break;
+    if (size < 0 || static_cast<size_t>(size) < piece.iov_len) break;
   }
   return copied;
 }

@@ -66,8 +66,8 @@ void OtherThreads::look(const std::function<bool(pid_t)>& is_known,
   for_each_thread([&](pid_t thread) {
     const auto cpu_ns = cpu_ns_of(thread);
     if (!cpu_ns) return;
-    const auto [found, is_new] = seen_.try_emplace(thread);
-    Seen& seen = found->second;
+    const auto [entry, is_new] = seen_.try_emplace(thread);
+    Seen& seen = entry->second;
     // One that is new began after the last look.
     const bool is_old = is_new && round_ == 1;
     const int64_t used_ns = is_old ? 0 : *cpu_ns - seen.cpu_ns;
@@ -77,7 +77,7 @@ void OtherThreads::look(const std::function<bool(pid_t)>& is_known,
     const int64_t before_ns = std::exchange(seen.ready_ns, ready_ns_of(thread));
     if (used_ns > 0) tell(thread, used_ns, std::max<int64_t>(seen.ready_ns - before_ns, 0));
   });
-  std::erase_if(seen_, [&](const auto& each) { return each.second.round != round_; });
+  std::erase_if(seen_, [&](const auto& entry) { return entry.second.round != round_; });
 }
 
 }  // namespace stepscope

@@ -102,8 +102,8 @@ void unlabel(std::string_view text) {
                                         static_cast<int64_t>(text.size())};
   const std::vector<uint32_t> name = {1, 0, 2};
   const std::vector<uint32_t> rest = {2, 1, 0};
-  const auto found = stepscope::paddle::unlabel(text, offsets, name, rest);
-  check(found.name.size() == 3 && found.start_ns.size() == 3, "labels differ in number");
+  const auto unlabelled = stepscope::paddle::unlabel(text, offsets, name, rest);
+  check(unlabelled.name.size() == 3 && unlabelled.start_ns.size() == 3, "labels differ in number");
 }
 
 }  // namespace

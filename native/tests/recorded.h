@@ -51,10 +51,10 @@ inline void leave(OpenSlice* slice) {
 }
 
 inline std::vector<std::string> names(const Snapshot& snapshot) {
-  std::vector<std::string> found;
+  std::vector<std::string> texts_seen;
   for (const Record* record : snapshot.records)
-    found.push_back(snapshot.texts[record->slice.label]);
-  return found;
+    texts_seen.push_back(snapshot.texts[record->slice.label]);
+  return texts_seen;
 }
 
 }  // namespace stepscope::testing

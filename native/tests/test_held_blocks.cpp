@@ -45,7 +45,7 @@ TEST_CASE("of many that were given back, some stand for all") {
   const std::vector<HeldBlock> all = blocks.all(kMany * kSecondNs);
   CHECK_LT(all.size(), kMany);
   int64_t bytes = 0;
-  for (const HeldBlock& each : all) bytes += each.bytes;
+  for (const HeldBlock& block : all) bytes += block.bytes;
   CHECK_EQ(bytes, 8 * kMany);
 }
 

@@ -115,9 +115,10 @@ TEST_CASE("overloads that share a place stay apart") {
   for (size_t i = 0; i < addresses.size(); ++i) {
     leave(enter_lasting(addresses[i].data(), std::to_string(i % 7).c_str()));
   }
-  const std::vector<std::string> found = names(window.close());
+  const std::vector<std::string> names_seen = names(window.close());
   size_t right = 0;
-  for (size_t i = 0; i < found.size(); ++i) right += found[i] == "op\0"s + std::to_string(i % 7);
+  for (size_t i = 0; i < names_seen.size(); ++i)
+    right += names_seen[i] == "op\0"s + std::to_string(i % 7);
   CHECK_EQ(right, addresses.size());
 }
 

@@ -13,11 +13,11 @@ namespace {
 // An entry for some units of two bytes each.
 uint8_t head(int kind, int units) { return static_cast<uint8_t>(0x80 | kind << 3 | (units - 1)); }
 
-void check(const SourceRange& found, int line, int end_line, int column, int end_column) {
-  CHECK_EQ(found.line, line);
-  CHECK_EQ(found.end_line, end_line);
-  CHECK_EQ(found.column, column);
-  CHECK_EQ(found.end_column, end_column);
+void check(const SourceRange& range, int line, int end_line, int column, int end_column) {
+  CHECK_EQ(range.line, line);
+  CHECK_EQ(range.end_line, end_line);
+  CHECK_EQ(range.column, column);
+  CHECK_EQ(range.end_column, end_column);
 }
 
 TEST_CASE("every kind of entry") {

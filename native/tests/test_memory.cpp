@@ -57,13 +57,13 @@ TEST_CASE("many blocks come and go") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 200'000; ++i) {
     const uintptr_t address = (1 + random() % 5'000) * 64;
-    const auto found = expected.find(address);
-    if (found != expected.end()) {
-      in_use -= found->second;
+    const auto entry = expected.find(address);
+    if (entry != expected.end()) {
+      in_use -= entry->second;
       const MemoryBlocks::Change change = blocks.remove(address);
-      CHECK_EQ(change.bytes, -found->second);
+      CHECK_EQ(change.bytes, -entry->second);
       CHECK_EQ(change.in_use, in_use);
-      expected.erase(found);
+      expected.erase(entry);
     } else {
       const auto bytes = static_cast<int64_t>(1 + random() % 1'000);
       in_use += bytes;

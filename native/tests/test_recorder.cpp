@@ -218,15 +218,15 @@ TEST_CASE("a wider window gives room again") {
 
 // As a damaged file may have them.
 TEST_CASE("records keep their places whatever their numbers") {
-  std::vector<Record> found(3);
-  for (Record& record : found) record.kind = Kind::kRange;
-  found[0].slice.order = UINT64_MAX;
-  found[1].slice.order = 0;
-  found[2].slice.order = 1;
+  std::vector<Record> records(3);
+  for (Record& record : records) record.kind = Kind::kRange;
+  records[0].slice.order = UINT64_MAX;
+  records[1].slice.order = 0;
+  records[2].slice.order = 1;
   Snapshot snapshot;
   snapshot.end_ticks = 1;
   snapshot.threads.resize(1);
-  snapshot.chunks.push_back({std::make_shared<Chunk>(found), found.size()});
+  snapshot.chunks.push_back({std::make_shared<Chunk>(records), records.size()});
   put_in_order(snapshot, 0, {});
   std::vector<uint64_t> orders;
   for (const Record* record : snapshot.records) orders.push_back(record->slice.order);

@@ -91,33 +91,33 @@ TEST_CASE("a number that nobody gave out asks for no memory") {
   files.note(Entry::kDeviceShapes, uint64_t{kFar}, bytes_of(LaunchShape{}));
   files.note(Entry::kThread, ThreadEntry{1, kFar, 19}, "far");
   files.note(Entry::kText, TextEntry{1, 0, kFar, 0}, "far");
-  const Recovered found = files.recovered();
-  REQUIRE_EQ(found.sampled.size(), 1);
-  CHECK_EQ(found.sampled[0].name, "first");
-  CHECK(found.copied_stacks.at(0).nodes.empty());
-  CHECK(found.copied_stacks.at(0).codes.empty());
-  CHECK(found.graph_nodes.empty());
-  CHECK(found.device.shapes.empty());
-  REQUIRE_EQ(found.recordings.size(), 1);
-  CHECK(found.recordings[0].threads.empty());
-  CHECK_EQ(found.recordings[0].texts.size(), 1);  // 0 is no text
+  const Recovered recovered = files.recovered();
+  REQUIRE_EQ(recovered.sampled.size(), 1);
+  CHECK_EQ(recovered.sampled[0].name, "first");
+  CHECK(recovered.copied_stacks.at(0).nodes.empty());
+  CHECK(recovered.copied_stacks.at(0).codes.empty());
+  CHECK(recovered.graph_nodes.empty());
+  CHECK(recovered.device.shapes.empty());
+  REQUIRE_EQ(recovered.recordings.size(), 1);
+  CHECK(recovered.recordings[0].threads.empty());
+  CHECK_EQ(recovered.recordings[0].texts.size(), 1);  // 0 is no text
 }
 
 TEST_CASE("numbers may have gaps, where what was in between is lost") {
   LeftFiles files;
   files.note(Entry::kSampled, SampledThreadEntry{100'000, 0, 17}, "late");
-  const Recovered found = files.recovered();
-  REQUIRE_EQ(found.sampled.size(), 100'001);
-  CHECK_EQ(found.sampled[100'000].name, "late");
+  const Recovered recovered = files.recovered();
+  REQUIRE_EQ(recovered.sampled.size(), 100'001);
+  CHECK_EQ(recovered.sampled[100'000].name, "late");
 }
 
 TEST_CASE("stacks have numbers by owner") {
   LeftFiles files;
   files.note(Entry::kNodes, NodesEntry{1, 0}, bytes_of(NodeEntry{1, 0, 5, 0}));
   files.note(Entry::kNodes, NodesEntry{2, 0}, bytes_of(NodeEntry{1, 0, 6, 0}));
-  const Recovered found = files.recovered();
-  CHECK_EQ(found.copied_stacks.at(1).nodes.at(1).code, 5U);
-  CHECK_EQ(found.copied_stacks.at(2).nodes.at(1).code, 6U);
+  const Recovered recovered = files.recovered();
+  CHECK_EQ(recovered.copied_stacks.at(1).nodes.at(1).code, 5U);
+  CHECK_EQ(recovered.copied_stacks.at(2).nodes.at(1).code, 6U);
 }
 
 TEST_CASE("a device of which more is known later replaces what was noted of it first") {
@@ -128,23 +128,23 @@ TEST_CASE("a device of which more is known later replaces what was noted of it f
   files.note(Entry::kCounterDevice, CounterDeviceEntry{3, 1, 4, 0, 2, 0}, ended + "first\0\0"s);
   files.note(Entry::kCounterDevice, CounterDeviceEntry{3, 0, 4, 0, 1, 0}, begun);
   files.note(Entry::kCounterDevice, CounterDeviceEntry{4, 0, 9, 9, UINT32_MAX, 0}, "cut");
-  const Recovered found = files.recovered();
-  const CounterDevice& device = found.counter_devices.at(3);
+  const Recovered recovered = files.recovered();
+  const CounterDevice& device = recovered.counter_devices.at(3);
   CHECK_EQ(device.chip, "chip");
   CHECK_EQ(device.obstacle, "");
   REQUIRE_EQ(device.bounds.size(), 2);
   CHECK_EQ(device.bounds[1].to_ns, 4);
   CHECK((device.metrics == std::vector<std::string>{"first", ""}));
-  CHECK_EQ(found.counter_devices.at(4).chip, "cut");
+  CHECK_EQ(recovered.counter_devices.at(4).chip, "cut");
 }
 
 TEST_CASE("readings are in the order of time, wherever they stand in the file") {
   LeftFiles files;
   files.note(Entry::kPower, PowerReading{7, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   files.note(Entry::kPower, PowerReading{5, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-  const Recovered found = files.recovered();
-  REQUIRE_EQ(found.power.size(), 2);
-  CHECK_EQ(found.power[0].time_ns, 5);
+  const Recovered recovered = files.recovered();
+  REQUIRE_EQ(recovered.power.size(), 2);
+  CHECK_EQ(recovered.power[0].time_ns, 5);
 }
 
 TEST_CASE("of a sample that grew, what was written last counts, wherever it stands in the file") {
@@ -156,9 +156,9 @@ TEST_CASE("of a sample that grew, what was written last counts, wherever it stan
   LeftFiles files;
   files.note(Entry::kSamples, int64_t{9}, lasting(70));
   files.note(Entry::kSamples, int64_t{5}, lasting(50));
-  const Recovered found = files.recovered();
-  REQUIRE_EQ(found.samples.size(), 1);
-  CHECK_EQ(found.samples[0].duration_ns, 70);
+  const Recovered recovered = files.recovered();
+  REQUIRE_EQ(recovered.samples.size(), 1);
+  CHECK_EQ(recovered.samples[0].duration_ns, 70);
 }
 
 TEST_CASE("points of the clock that cannot be make no line") {
@@ -168,10 +168,10 @@ TEST_CASE("points of the clock that cannot be make no line") {
   files.note(Entry::kSyncPoint, SyncPoint{0, INT64_MIN});
   files.note(Entry::kSyncPoint, SyncPoint{2'000, INT64_MAX});
   files.note(Entry::kSyncPoint, SyncPoint{3'000, 3'000'000'000});
-  const Recovered found = files.recovered();
-  CHECK_EQ(found.tick_map.ns(1'000), 1'000'000'000);
-  CHECK_EQ(found.tick_map.ns(2'000), 2'000'000'000);
-  CHECK_EQ(found.tick_map.ns(3'000), 3'000'000'000);
+  const Recovered recovered = files.recovered();
+  CHECK_EQ(recovered.tick_map.ns(1'000), 1'000'000'000);
+  CHECK_EQ(recovered.tick_map.ns(2'000), 2'000'000'000);
+  CHECK_EQ(recovered.tick_map.ns(3'000), 3'000'000'000);
 }
 
 TEST_CASE("a cursor beyond all memory points to nothing") {

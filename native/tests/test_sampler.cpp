@@ -43,16 +43,16 @@ TEST_CASE("memory that is there is read, and that is not, is not") {
     both[page - 1] = 'x';
     munmap(both + page, page);
     const auto begin = reinterpret_cast<Address>(both);
-    char found[3] = {};
-    CHECK(memory.read(begin + page - 1, found, 1));
-    CHECK_EQ(found[0], 'x');
-    CHECK_FALSE(memory.read(begin + page, found, 1));
-    CHECK_FALSE(memory.read(Address{0}, found, 1));
+    char copied[3] = {};
+    CHECK(memory.read(begin + page - 1, copied, 1));
+    CHECK_EQ(copied[0], 'x');
+    CHECK_FALSE(memory.read(begin + page, copied, 1));
+    CHECK_FALSE(memory.read(Address{0}, copied, 1));
     // Pieces up to the first that is missing.
     const iovec pieces[] = {piece(begin + page - 1, 1), piece(begin + page - 1, 1),
                             piece(begin + page, 1)};
-    CHECK_EQ(memory.read(pieces, found), 2U);
-    CHECK_EQ(found[1], 'x');
+    CHECK_EQ(memory.read(pieces, copied), 2U);
+    CHECK_EQ(copied[1], 'x');
     munmap(both, page);
   }
 }
@@ -63,11 +63,11 @@ TEST_CASE("lasting memory is read without the kernel") {
   memory.set_lasting(reinterpret_cast<Address>(&words), sizeof words);
   struct {
     uint64_t first, second;
-  } found;
-  CHECK(memory.read(reinterpret_cast<Address>(&words[2]), &found));
-  CHECK_EQ(found.first, 3U);
-  CHECK_EQ(found.second, 4U);
-  CHECK_FALSE(memory.read(reinterpret_cast<Address>(&words[3]), &found));
+  } copied;
+  CHECK(memory.read(reinterpret_cast<Address>(&words[2]), &copied));
+  CHECK_EQ(copied.first, 3U);
+  CHECK_EQ(copied.second, 4U);
+  CHECK_FALSE(memory.read(reinterpret_cast<Address>(&words[3]), &copied));
 }
 
 // ---- the kernel's view
@@ -262,16 +262,16 @@ TEST_CASE("what others take of the limit is not there for samples") {
 
 TEST_CASE("a stack is one node however often it is met") {
   StackNodes stacks;
-  std::vector<uint32_t> found;
+  std::vector<uint32_t> numbers_seen;
   for (int round = 0; round < 2; ++round) {
     for (uint32_t i = 0; i < 5'000; ++i) {
       const uint32_t node = stacks.child(i / 3, i % 7, static_cast<int32_t>(i));
-      if (round == 0) found.push_back(node);
-      CHECK_EQ(node, found[i]);
+      if (round == 0) numbers_seen.push_back(node);
+      CHECK_EQ(node, numbers_seen[i]);
     }
   }
   CHECK_EQ(stacks.nodes().size(), 5'001U);
-  CHECK_EQ(stacks.nodes()[found[4'000]].parent, 4'000U / 3);
+  CHECK_EQ(stacks.nodes()[numbers_seen[4'000]].parent, 4'000U / 3);
 }
 
 // ---- when, and how much

@@ -56,9 +56,9 @@ TEST_CASE("only marked rows hold others of their key") {
 }
 
 TEST_CASE("a moment belongs to the first row of its key") {
-  const Uncovered found = uncovered(Times{0, 0, 1, 0}, 2, Times{0, 5, 6, 9}, Times{8, 7, 9, 12});
-  CHECK((found.from_ns == Times{0, 7, 6, 9}));
-  CHECK((found.outermost == Flags{1, 0, 1, 1}));
+  const Uncovered result = uncovered(Times{0, 0, 1, 0}, 2, Times{0, 5, 6, 9}, Times{8, 7, 9, 12});
+  CHECK((result.from_ns == Times{0, 7, 6, 9}));
+  CHECK((result.outermost == Flags{1, 0, 1, 1}));
 }
 
 TEST_CASE("what lies before a moment is found whatever the order of the moments") {
@@ -73,28 +73,28 @@ TEST_CASE("a thread is in the part of what started last, and of its parent after
   const Times start{0, 2, 4, 10};
   const Times duration{8, 4, 2, 5};
   const std::vector<int8_t> part{1, 2, 2, 1};
-  const Moments found = part_moments({start, duration, Rows{-1, 0, 1, -1}, Rows{0, 1, 2, 0}, part},
-                                     Times{0, 1, 2, 3}, 9);
-  CHECK((found.part == std::vector<int8_t>{1, 2, 1, 9, 1}));
-  CHECK((found.start_ns == Times{0, 2, 6, 8, 10}));
-  CHECK((found.end_ns == Times{2, 6, 8, 10, 15}));
+  const Moments result = part_moments({start, duration, Rows{-1, 0, 1, -1}, Rows{0, 1, 2, 0}, part},
+                                      Times{0, 1, 2, 3}, 9);
+  CHECK((result.part == std::vector<int8_t>{1, 2, 1, 9, 1}));
+  CHECK((result.start_ns == Times{0, 2, 6, 8, 10}));
+  CHECK((result.end_ns == Times{2, 6, 8, 10, 15}));
 }
 
 TEST_CASE("distinct values ascend") {
-  const Distinct found = distinct<int32_t>(Rows{5, 3, 5, 9}, 3, 9);
-  CHECK((found.values == Times{3, 5, 9}));
-  CHECK((found.codes == Times{1, 0, 1, 2}));
+  const Distinct result = distinct<int32_t>(Rows{5, 3, 5, 9}, 3, 9);
+  CHECK((result.values == Times{3, 5, 9}));
+  CHECK((result.codes == Times{1, 0, 1, 2}));
 }
 
 TEST_CASE("rows of one path share a node") {
   CHECK((present(std::vector<uint32_t>{7, 2, 7}) == Times{2, 7}));
   const Rows around{-1, 0, 0, -1, 3};
-  const Paths found =
+  const Paths result =
       paths({Times{0, 1, 2, 3, 4}, around, Times{0, 0, 0, 0, 0}, Times{5, 6, 6, 5, 7}}, 10);
-  CHECK((found.node == Times{10, 11, 11, 10, 12}));
-  CHECK((found.parent == Times{0, 10, 10}));
-  CHECK((found.code == Times{5, 6, 7}));
-  CHECK((found.row == Times{0, 1, 4}));
+  CHECK((result.node == Times{10, 11, 11, 10, 12}));
+  CHECK((result.parent == Times{0, 10, 10}));
+  CHECK((result.code == Times{5, 6, 7}));
+  CHECK((result.row == Times{0, 1, 4}));
 }
 
 TEST_CASE("what nests is at its depth, what overlaps on the next free line") {

@@ -264,8 +264,8 @@ def test_a_trace_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path: Path) -
     assert own_names(Trace.load(path)) == {"program.py"}
 
 
-@pytest.mark.parametrize(("keep", "kept"), [("oldest", "first"), ("newest", "last")])
-def test_a_memory_limit_drops_and_counts(tmp_path: Path, keep: str, kept: str) -> None:
+@pytest.mark.parametrize(("keep", "kept_events"), [("oldest", "first"), ("newest", "last")])
+def test_a_memory_limit_drops_and_counts(tmp_path: Path, keep: str, kept_events: str) -> None:
     code = """
 from stepscope import record_function
 with record_function("first"): pass
@@ -277,7 +277,7 @@ with record_function("last"): pass
     done = stepscope_run("--memory-limit", "64K", "--keep", keep, "program.py", cwd=tmp_path)
     trace = saved_trace(tmp_path)
     assert trace.losses.events > 10_000
-    assert {"first", "last"} & set(trace.names()) == {kept}
+    assert {"first", "last"} & set(trace.names()) == {kept_events}
     dropped = "newest" if keep == "oldest" else "oldest"
     assert f"lost      the {dropped} {trace.losses.events:,} events" in done.stderr
 

@@ -36,7 +36,7 @@ def slow(tmp_path: Path) -> Path:
     return path
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def output_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line.strip() for line in capsys.readouterr().out.splitlines()]
 
 
@@ -44,7 +44,7 @@ def test_the_summary_tells_title_numbers_and_fix(
     slow: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["summary", str(slow)]) == 0
-    lines = told(capsys)
+    lines = output_lines(capsys)
     at = lines.index("1. Data loading takes 50% of a step (high)")
     assert lines[at + 1].startswith("An average step takes 1.00 ms; for 500 µs of that the")
     assert lines[at + 2].startswith("fix: Load in the background")
@@ -58,7 +58,7 @@ def test_how_many_are_told_is_for_the_user_to_say(
     slow: Path, capsys: pytest.CaptureFixture[str], limit: str, shown: int
 ) -> None:
     assert main(["summary", str(slow), "--findings", limit]) == 0
-    lines = told(capsys)
+    lines = output_lines(capsys)
     assert sum(line.startswith("fix: ") for line in lines) == shown
     assert ("1 finding more: --findings all" in lines) == (limit == "1")
 
@@ -91,7 +91,7 @@ def test_where_nothing_is_wrong_the_summary_says_so(
     path = tmp_path / "fine.stepscope"
     save(trace_of_calls([Call("aten::mm", 0, 10)], end_ns=10_000), path)
     assert main(["summary", str(path)]) == 0
-    assert "findings  no known problem found" in told(capsys)
+    assert "findings  no known problem found" in output_lines(capsys)
 
 
 def test_a_run_tells_them_too(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def dropped_places(source: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "wrong_lines"),
     [
         ("class A:\n    def __del__(self): pass", [2]),
         ("import weakref\nx = weakref.WeakSet()", [2]),
@@ -188,8 +188,8 @@ def dropped_places(source: str) -> Iterator[int]:
         ("os.register_at_fork(after_in_child=shielded(forget))", []),
     ],
 )
-def test_the_check_below_sees(source: str, found: list[int]) -> None:
-    assert list(dropped_places(source)) == found
+def test_the_check_below_sees(source: str, wrong_lines: list[int]) -> None:
+    assert list(dropped_places(source)) == wrong_lines
 
 
 def test_no_python_code_of_ours_runs_where_exceptions_are_dropped() -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 
-def written(path: Path, told: Any, protocol: int = pickle.DEFAULT_PROTOCOL) -> Path:
-    path.write_bytes(pickle.dumps(told, protocol))
+def written(path: Path, snapshot: Any, protocol: int = pickle.DEFAULT_PROTOCOL) -> Path:
+    path.write_bytes(pickle.dumps(snapshot, protocol))
     return path
 
 

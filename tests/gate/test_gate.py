@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from stepscope.gate.model import Check, Judgement
 
 
-def checks(found: Judgement) -> dict[str, Check]:
-    return {check.rule: check for check in found.checks}
+def checks(judgement: Judgement) -> dict[str, Check]:
+    return {check.rule: check for check in judgement.checks}
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ class TestRules:
         assert rules_of({"peak_memory": value}).grow == {"peak_memory": allowed}
 
     @pytest.mark.parametrize(
-        ("told", "says"),
+        ("settings", "says"),
         [
             ({"step_tim": "5%"}, "did you mean 'step_time'"),
             ({"colour": 1}, "There are step_time, ops, all_ops"),
@@ -138,9 +138,9 @@ class TestRules:
             ({"step_time": float("nan")}, "step_time=nan"),
         ],
     )
-    def test_a_wrong_rule_is_named(self, told: dict[str, Any], says: str) -> None:
+    def test_a_wrong_rule_is_named(self, settings: dict[str, Any], says: str) -> None:
         with pytest.raises(StepscopeError, match=says):
-            rules_of(told)
+            rules_of(settings)
 
     def test_files(self, here: Path) -> None:
         (here / "pyproject.toml").write_text("[tool.other]\nx = 1\n")

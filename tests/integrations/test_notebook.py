@@ -58,16 +58,16 @@ def test_an_error_of_the_cell_leaves_the_trace(shell: Any, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("cell", "message"),
     [
         ("%%stepscope --shape\nx = 1", "--shape"),
         ("%stepscope", "nothing to record"),
     ],
 )
 def test_a_wrong_use_is_told_and_ends_nothing(
-    shell: Any, capsys: Any, cell: str, told: str
+    shell: Any, capsys: Any, cell: str, message: str
 ) -> None:
     assert not shell.run_cell(cell).success
     output = capsys.readouterr()
-    assert told in output.out + output.err
+    assert message in output.out + output.err
     assert "Traceback" not in output.out + output.err

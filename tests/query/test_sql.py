@@ -99,7 +99,7 @@ def test_several_traces_are_told_apart(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ("select nam from slices", r"'nam' \(did you mean 'name'\?\); slices has id, name"),
         ("select name from slice", r"'slice' \(did you mean 'slices'\?\); there are slices"),
@@ -107,8 +107,8 @@ def test_several_traces_are_told_apart(trace: Trace) -> None:
         ("", "the query is empty"),
     ],
 )  # fmt: skip
-def test_an_error_names_what_exists(trace: Trace, query: str, told: str) -> None:
-    with pytest.raises(StepscopeError, match=told):
+def test_an_error_names_what_exists(trace: Trace, query: str, message: str) -> None:
+    with pytest.raises(StepscopeError, match=message):
         trace.sql(query)
 
 

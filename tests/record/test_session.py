@@ -78,9 +78,9 @@ class Run:
         self.session.stop()
 
     def _deliver(self) -> None:
-        self.delivered.append((self.session.step_num, self.kept()))
+        self.delivered.append((self.session.step_num, self.names_kept()))
 
-    def kept(self) -> list[str]:
+    def names_kept(self) -> list[str]:
         names = trace_of(self.session).names()
         return [name for name in names if not name.startswith("ProfilerStep#")]
 
@@ -110,7 +110,7 @@ def test_a_recording_that_is_still_on_at_the_stop_is_delivered() -> None:
 def test_a_stop_during_warmup_delivers_nothing_and_leaves_an_empty_trace() -> None:
     run = Run([WARMUP, WARMUP, WARMUP], steps=2)
     assert run.delivered == []
-    assert run.kept() == []
+    assert run.names_kept() == []
 
 
 def test_a_stop_before_any_cycle_leaves_no_trace() -> None:
@@ -130,7 +130,7 @@ def test_a_recording_that_ends_without_save_is_warned_about_and_kept() -> None:
         run = Run([RECORD, NONE])
     assert len(caught) == 1
     assert run.delivered == []
-    assert run.kept() == ["s0"]
+    assert run.names_kept() == ["s0"]
 
 
 def test_record_warmup_record_and_save_does_not_crash() -> None:

@@ -92,7 +92,7 @@ class TestFrame:
         page.wait_for_function("() => document.querySelector('.notice').hidden")
 
     @pytest.mark.parametrize(
-        ("page_id", "said"),
+        ("page_id", "message"),
         [
             ("kernels", "No device did any work"),
             ("roofline", "stepscope run --shapes script.py"),
@@ -101,10 +101,10 @@ class TestFrame:
         ],
     )
     def test_a_page_the_trace_has_nothing_for_says_what_to_record(
-        self, reports: Reports, page_id: str, said: str
+        self, reports: Reports, page_id: str, message: str
     ) -> None:
         page = reports.open(trace_of_calls([Call("aten::mm", 0, 10)]), page_id)
-        assert said in shown(page)
+        assert message in shown(page)
         assert current(page).lower() == page_id
 
     def test_the_question_mark_tells_the_keys(self, reports: Reports) -> None:

@@ -42,13 +42,13 @@ def problems_of(program: Program) -> list[Finding]:
         return find_problems(program.trace())
 
 
-def found(program: Program, problem: str) -> Finding | None:
+def finding_of(program: Program, problem: str) -> Finding | None:
     return next((finding for finding in problems_of(program) if finding.id == problem), None)
 
 
 def assert_found(program: Program, problem: str, line: str, saves_ns: float) -> Finding:
     """Find a problem, its line, and what a step would save."""
-    finding = found(program, problem)
+    finding = finding_of(program, problem)
     assert finding is not None
     place = finding.places[0]
     assert f"{place.file}:{place.line}" == line

@@ -77,9 +77,9 @@ async def _coroutines(depth: int) -> int:
             await asyncio.sleep(0)
             yield i
 
-    async def inner(left: int) -> int:
-        if left:
-            return await inner(left - 1)
+    async def inner(turns: int) -> int:
+        if turns:
+            return await inner(turns - 1)
         return sum([i async for i in count()])
 
     return sum(await asyncio.gather(*(inner(depth) for _ in range(3))))

@@ -42,10 +42,10 @@ class Said:
 
 
 def trace_with_memory(
-    calls: Sequence[Call], events: Sequence[Event], said: Sequence[Said] = (), **info: Any
+    calls: Sequence[Call], events: Sequence[Event], statements: Sequence[Said] = (), **info: Any
 ) -> Trace:
     trace = trace_of_calls(calls, **info)
-    devices = list(dict.fromkeys(item.device for item in (*events, *said)))
+    devices = list(dict.fromkeys(item.device for item in (*events, *statements)))
     ids = {device: len(trace.strings) + i for i, device in enumerate(devices)}
 
     def ns(values: Sequence[Event] | Sequence[Said]) -> Any:
@@ -62,11 +62,11 @@ def trace_with_memory(
         reserved=np.zeros(len(events), np.int64),
     )
     owners = Owners(
-        time_ns=ns(said),
-        address=np.array([s.address for s in said], np.int64),
-        size=np.array([s.bytes for s in said], np.int64),
-        device=np.array([ids[s.device] for s in said], np.uint32),
-        owner=np.array([s.owner for s in said], np.uint8),
+        time_ns=ns(statements),
+        address=np.array([s.address for s in statements], np.int64),
+        size=np.array([s.bytes for s in statements], np.int64),
+        device=np.array([ids[s.device] for s in statements], np.uint32),
+        owner=np.array([s.owner for s in statements], np.uint8),
     )
     return replace(
         trace,

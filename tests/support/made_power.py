@@ -24,12 +24,12 @@ DEVICE = {
 }
 
 
-def readings(time_ns: list[int], **told: list[int]) -> dict[str, Any]:
+def readings(time_ns: list[int], **values: list[int]) -> dict[str, Any]:
     """Return readings of one device; what is not told is absent."""
     keys = ("power_mw", "energy_mj", "sm_mhz", "memory_mhz", "celsius")
     keys += ("busy_percent", "memory_busy_percent", "reasons")
     count = len(time_ns)
-    columns = {key: np.array(told.get(key, [NO_READING] * count), np.int64) for key in keys}
+    columns = {key: np.array(values.get(key, [NO_READING] * count), np.int64) for key in keys}
     return columns | {
         "time_ns": np.array(time_ns, np.int64),
         "device": np.zeros(count, np.int64),

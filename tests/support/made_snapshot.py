@@ -89,12 +89,12 @@ def _segment(device: int, live: dict[int, int], stacks: list[Frames]) -> dict[st
     }  # fmt: skip
 
 
-def peak_of(told: Any, device: int) -> tuple[int, int]:
+def peak_of(snapshot: Any, device: int) -> tuple[int, int]:
     """Return the peak and the end of what is in use, by plain Python."""
     live: dict[int, int] = {}
     total = lowest_known = 0
     sums = [0]
-    for event in told["device_traces"][device]:
+    for event in snapshot["device_traces"][device]:
         if event["action"] == "alloc":
             live[event["addr"]] = event["size"]
             total += event["size"]
@@ -103,7 +103,7 @@ def peak_of(told: Any, device: int) -> tuple[int, int]:
                 lowest_known += event["size"]  # it was there before
             total -= event["size"]
         sums.append(total)
-    blocks = [b for s in told["segments"] if s["device"] == device for b in s["blocks"]]
+    blocks = [b for s in snapshot["segments"] if s["device"] == device for b in s["blocks"]]
     result = sum(
         b["requested_size"]
         for b in blocks

@@ -78,7 +78,7 @@ def rows_of(trace: Trace) -> Counter[Row]:
             SliceKind(int(slices.kind[row])).name,
             texts[int(slices.category[row])],
             name,
-            json.dumps(told(slices.args.of_row(row, texts)), sort_keys=True),
+            json.dumps(comparable(slices.args.of_row(row, texts)), sort_keys=True),
             " < ".join(stack_of(trace, row)),
         )
         for row, name in enumerate(trace.names())
@@ -108,5 +108,5 @@ def stack_of(trace: Trace, row: int) -> list[str]:
 _OF_ONE_RUN = ("External id", "Ev Idx", "Record function id", "Sequence number", "Fwd thread id")
 
 
-def told(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def comparable(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in arguments.items() if key not in _OF_ONE_RUN}

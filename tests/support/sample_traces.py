@@ -69,12 +69,12 @@ def recording(names: list[str] | None = None, args: Args | None = None, **info: 
 
 def assert_same(one: Trace, other: Trace) -> None:
     """Compare every column of every table; texts and tracks may be numbered differently."""
-    assert _told(one) == _told(other)
+    assert _essentials(one) == _essentials(other)
     assert set(one.tracks) == set(other.tracks)
     assert one.info == other.info
 
 
-def _told(trace: Trace) -> dict[str, Any]:
+def _essentials(trace: Trace) -> dict[str, Any]:
     texts, tracks = trace.strings.decode_all(), trace.tracks
 
     def meaning(name: str, column: Any) -> Any:

@@ -84,7 +84,7 @@ class Program:
         self._stacks = {(0, 0): 0}  # a row by its caller's row and its frame
         self._slices: list[_Slice] = []
         self._samples: list[_Sample] = []
-        self._held: list[tuple[int, int, int]] = []  # time, size, stack
+        self._blocks: list[tuple[int, int, int]] = []  # time, size, stack
         self._resident: list[tuple[int, int]] = []  # time, size
 
     def sample(
@@ -172,7 +172,7 @@ class Program:
 
     def keep(self, stack: Stack, size: int) -> None:
         """Ask for memory that is never given back."""
-        self._held.append((self.now_ns, size, self._stack(stack)))
+        self._blocks.append((self.now_ns, size, self._stack(stack)))
 
     def resident(self, size: int) -> None:
         """Count the memory of the process."""
@@ -238,7 +238,7 @@ class Program:
         )
 
     def _held_table(self) -> Held:
-        time_ns, size, stack = np.array(self._held, np.int64).reshape(-1, 3).T
+        time_ns, size, stack = np.array(self._blocks, np.int64).reshape(-1, 3).T
         return Held.of(
             time_ns=time_ns,
             duration_ns=self.now_ns - time_ns,
@@ -263,11 +263,11 @@ def _column(values: Sequence[int], dtype: type[np.generic]) -> NDArray[Any]:
     return np.array(values, dtype)
 
 
-def _arguments(told: Sequence[Mapping[str, int]]) -> Args:
+def _arguments(fields: Sequence[Mapping[str, int]]) -> Args:
     """Return the arguments of each row."""
     columns = {}
-    for key in sorted({key for item in told for key in item}):
-        rows = [row for row, item in enumerate(told) if key in item]
-        values = [told[row][key] for row in rows]
+    for key in sorted({key for item in fields for key in item}):
+        rows = [row for row, item in enumerate(fields) if key in item]
+        values = [fields[row][key] for row in rows]
         columns[key] = IntColumn(_column(rows, np.uint32), _column(values, np.int64))
     return Args(columns)

@@ -99,7 +99,7 @@ def test_what_stood_beside_the_arguments_survives_merging() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "kept", "stays"),
+    ("cut", "kept_ns", "stays"),
     [
         (lambda all_of_it: since(all_of_it, 10), [10], {"held", "owners"}),
         (lambda all_of_it: started_outside(all_of_it, [(2, 7)]), [0, 10], {"owners", "marks"}),
@@ -107,7 +107,7 @@ def test_what_stood_beside_the_arguments_survives_merging() -> None:
     ids=["since", "pauses"],
 )
 def test_every_table_is_cut_unless_its_rows_go_on(
-    cut: Callable[[Captured], Captured], kept: list[int], stays: set[str]
+    cut: Callable[[Captured], Captured], kept_ns: list[int], stays: set[str]
 ) -> None:
     at_ns = times(0, 5, 10)
     rows = {
@@ -118,7 +118,7 @@ def test_every_table_is_cut_unless_its_rows_go_on(
     after = cut(Captured(tracks=(), strings=Strings.of([""]), **rows))
     for name in rows:
         times_ns = getattr(after, name).times_ns
-        assert times_ns.tolist() == (at_ns.tolist() if name in stays else kept), name
+        assert times_ns.tolist() == (at_ns.tolist() if name in stays else kept_ns), name
 
 
 @pytest.fixture

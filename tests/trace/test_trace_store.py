@@ -201,13 +201,13 @@ def test_a_strange_meta_file_is_refused(
     assert reason in refusal(saved)
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.01, 0.3, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_refused(tmp_path: Path, kept: float) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_refused(tmp_path: Path, share: float) -> None:
     saved = tmp_path / "t.stepscope"
     save(full_trace(), saved)
     file = saved / "slices.arrow"
     whole = file.read_bytes()
-    file.write_bytes(whole[: int(len(whole) * kept)])
+    file.write_bytes(whole[: int(len(whole) * share)])
     assert "slices.arrow is truncated or damaged" in refusal(saved)
 
 

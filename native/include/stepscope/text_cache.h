@@ -21,17 +21,17 @@ struct TextPrint {
   explicit TextPrint(std::string_view text) : first(text.size()), second(~first) {
     constexpr size_t kWord = sizeof(uint64_t);
     const char* at = text.data();
-    size_t left = text.size();
-    for (; left > 2 * kWord; left -= 2 * kWord, at += 2 * kWord) {
+    size_t bytes_to_hash = text.size();
+    for (; bytes_to_hash > 2 * kWord; bytes_to_hash -= 2 * kWord, at += 2 * kWord) {
       first = mixed(first, word_at(at));
       second = mixed(second, word_at(at + kWord));
     }
-    if (left >= kWord) {  // the last two words may overlap
+    if (bytes_to_hash >= kWord) {  // the last two words may overlap
       first = mixed(first, word_at(at));
-      second = mixed(second, word_at(at + left - kWord));
+      second = mixed(second, word_at(at + bytes_to_hash - kWord));
     } else {
       uint64_t word = 0;
-      std::memcpy(&word, at, left);
+      std::memcpy(&word, at, bytes_to_hash);
       first = mixed(first, word);
     }
   }

@@ -59,7 +59,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Return the short commit; a mark stands for changed files."""
+        """Return the short commit, followed by ``+`` if files were changed since."""
         short = self.commit[:10] if self.commit else self.name
         return f"{short}+" if self.changed else short
 

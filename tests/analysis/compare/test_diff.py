@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 
-def assert_adds_up(found: Diff) -> None:
+def assert_adds_up(difference: Diff) -> None:
     """Every table has every ns of both sides."""
-    for table in found.tables:
-        assert table.before_ns == found.before_ns, table.by
-        assert table.after_ns == found.after_ns, table.by
-        assert table.difference_ns == found.difference_ns, table.by
+    for table in difference.tables:
+        assert table.before_ns == difference.before_ns, table.by
+        assert table.after_ns == difference.after_ns, table.by
+        assert table.difference_ns == difference.difference_ns, table.by
 
 
 def test_rows_add_up_and_the_guilty_one_is_first() -> None:

@@ -46,7 +46,7 @@ def steps_of(step: Callable[[int], object]) -> Trace:
     return on_event_clock(trace)
 
 
-def found(trace: Trace, problem: str) -> Finding | None:
+def finding_of(trace: Trace, problem: str) -> Finding | None:
     """Return the finding of a kind."""
     (finding,) = [item for item in find_problems(trace) if item.id == problem] or [None]
     return finding
@@ -93,7 +93,7 @@ def loading(item_rounds: int, step_rounds: int) -> Trace:
 
 def test_data_loading_that_dominates() -> None:
     trace = loading(item_rounds=400, step_rounds=20)
-    finding = found(trace, "data-loading")
+    finding = finding_of(trace, "data-loading")
     assert finding is not None
     assert finding.severity is Severity.HIGH
     assert finding.share > 0.5
@@ -102,7 +102,7 @@ def test_data_loading_that_dominates() -> None:
 
 
 def test_data_loading_that_does_not() -> None:
-    assert found(loading(item_rounds=0, step_rounds=1000), "data-loading") is None
+    assert finding_of(loading(item_rounds=0, step_rounds=1000), "data-loading") is None
 
 
 def training(optimizer: Any, parameters: list[Any], rounds: int, **zero: bool) -> Trace:
@@ -124,7 +124,7 @@ def parameters(count: int) -> list[Any]:
 def test_gradients_that_are_filled() -> None:
     own = parameters(100)
     trace = training(torch.optim.SGD(own, foreach=False), own, rounds=1, set_to_none=False)
-    finding = found(trace, "gradients-filled")
+    finding = finding_of(trace, "gradients-filled")
     assert finding is not None
     assert "100 tensors per call" in finding.text
     assert shown(finding, trace) == "Optimizer.zero_grad#SGD.zero_grad"
@@ -133,13 +133,13 @@ def test_gradients_that_are_filled() -> None:
 def test_gradients_that_are_dropped() -> None:
     own = parameters(100)
     trace = training(torch.optim.SGD(own, foreach=False), own, rounds=1)
-    assert found(trace, "gradients-filled") is None
+    assert finding_of(trace, "gradients-filled") is None
 
 
 def test_an_optimizer_of_many_small_operators() -> None:
     own = parameters(100)
     trace = training(torch.optim.Adam(own, foreach=False), own, rounds=1)
-    finding = found(trace, "unfused-optimizer")
+    finding = finding_of(trace, "unfused-optimizer")
     assert finding is not None
     assert "torch.optim.Adam(..., fused=True)" in finding.fix
     assert shown(finding, trace) == "Optimizer.step#Adam.step"
@@ -148,19 +148,19 @@ def test_an_optimizer_of_many_small_operators() -> None:
 def test_an_optimizer_that_is_fused() -> None:
     own = parameters(100)
     trace = training(torch.optim.Adam(own, fused=True), own, rounds=1)
-    assert found(trace, "unfused-optimizer") is None
+    assert finding_of(trace, "unfused-optimizer") is None
 
 
 @pytest.mark.slow
 def test_an_optimizer_that_takes_little_of_the_step() -> None:
     own = parameters(20)
     trace = training(torch.optim.SGD(own, foreach=False), own, rounds=3000)
-    assert found(trace, "unfused-optimizer") is None
+    assert finding_of(trace, "unfused-optimizer") is None
 
 
 def test_a_step_that_stands_out_without_a_line_is_no_finding() -> None:
     trace = steps_of(lambda number: busy(4000 if number == 5 else 100))
-    assert found(trace, "work-in-some-steps") is None
+    assert finding_of(trace, "work-in-some-steps") is None
 
 
 def compiled(breaks: bool, sizes: list[int]) -> Trace:
@@ -180,16 +180,16 @@ def compiled(breaks: bool, sizes: list[int]) -> Trace:
 
 def test_a_function_that_is_compiled_again_and_again() -> None:
     trace = compiled(breaks=False, sizes=[2, 3, 4, 5])
-    finding = found(trace, "recompilations")
+    finding = finding_of(trace, "recompilations")
     assert finding is not None
     assert finding.title == "torch.compile recompiled 3 times"
     assert "function (test_findings.py:" in finding.text
     assert shown(finding, trace).startswith("torch.compile 0/")
-    assert found(trace, "graph-breaks") is None
+    assert finding_of(trace, "graph-breaks") is None
 
 
 def test_a_graph_that_breaks() -> None:
-    finding = found(compiled(breaks=True, sizes=[2]), "graph-breaks")
+    finding = finding_of(compiled(breaks=True, sizes=[2]), "graph-breaks")
     assert finding is not None
     assert "test_findings.py:" in finding.text
     assert finding.severity is Severity.LOW
@@ -197,8 +197,8 @@ def test_a_graph_that_breaks() -> None:
 
 def test_a_function_that_is_compiled_once_and_whole() -> None:
     trace = compiled(breaks=False, sizes=[2])
-    assert found(trace, "recompilations") is None
-    assert found(trace, "graph-breaks") is None
+    assert finding_of(trace, "recompilations") is None
+    assert finding_of(trace, "graph-breaks") is None
 
 
 def collecting(in_steps: bool) -> Trace:
@@ -226,14 +226,14 @@ def collecting(in_steps: bool) -> Trace:
 @pytest.mark.slow
 def test_pauses_for_the_garbage_collector() -> None:
     trace = collecting(in_steps=True)
-    finding = found(trace, "garbage-collection")
+    finding = finding_of(trace, "garbage-collection")
     assert finding is not None
     assert shown(finding, trace) == "Python garbage collection"
     assert "gc.freeze()" in finding.fix
 
 
 def test_a_program_without_pauses() -> None:
-    assert found(collecting(in_steps=False), "garbage-collection") is None
+    assert finding_of(collecting(in_steps=False), "garbage-collection") is None
 
 
 def test_a_healthy_program_has_no_finding() -> None:

@@ -11,7 +11,7 @@ from host_findings import (
     PREPARE,
     PYTHON,
     assert_found,
-    found,
+    finding_of,
     problems_of,
     training,
 )
@@ -80,16 +80,16 @@ class TestWorkWithoutGradient:
     @pytest.mark.parametrize("beside", ["", "layer", "frozen", "made for another"])
     def test_what_a_model_needs(self, beside: str) -> None:
         program = with_graph(beside)
-        assert found(program, "work-without-gradient") is None
-        assert found(program, "evaluation-every-step") is None
+        assert finding_of(program, "work-without-gradient") is None
+        assert finding_of(program, "evaluation-every-step") is None
 
     def test_what_is_there_to_be_read(self) -> None:
         program = with_graph("reading")
         assert_found(program, "scalar-reads", "mining.py:6", 40 * MS)
-        assert found(program, "work-without-gradient") is None
+        assert finding_of(program, "work-without-gradient") is None
 
     def test_nothing_is_known_of_gradients(self) -> None:
-        assert found(with_graph("average", sequences=False), "work-without-gradient") is None
+        assert finding_of(with_graph("average", sequences=False), "work-without-gradient") is None
 
 
 def test_an_evaluation_that_makes_a_graph() -> None:
@@ -131,17 +131,19 @@ class TestStarted:
         ]
 
     def test_now_and_then(self) -> None:
-        assert found(starting("subprocess.py", "run", only=[5, 9]), "programs-started") is None
+        assert finding_of(starting("subprocess.py", "run", only=[5, 9]), "programs-started") is None
 
     def test_what_a_pool_is_given(self) -> None:
-        assert found(starting("multiprocessing/pool.py", "Pool.map"), "processes-started") is None
+        assert (
+            finding_of(starting("multiprocessing/pool.py", "Pool.map"), "processes-started") is None
+        )
 
 
 def test_a_log_that_is_written() -> None:
     stack = (*PREPARE, "json/__init__.py(1): dump")
-    program = training(lambda each: each.sample(stack, PYTHON, 40 * MS))
+    program = training(lambda moment: moment.sample(stack, PYTHON, 40 * MS))
     assert_found(program, "writing-in-loop", "train.py:5", 40 * MS)
-    assert found(program, "data-in-loop") is None
+    assert finding_of(program, "data-in-loop") is None
 
 
 def own_backward() -> Program:
@@ -162,7 +164,7 @@ def own_backward() -> Program:
 
 
 def test_tiny_operators_in_a_backward_function_of_the_program() -> None:
-    finding = found(own_backward(), "tiny-operators")
+    finding = finding_of(own_backward(), "tiny-operators")
     assert isinstance(finding, Finding)
     assert (finding.places[0].file, finding.places[0].line) == ("pool.py", 8)
 
@@ -185,8 +187,8 @@ def in_one_call(name: str) -> Program:
 
 
 def test_the_steps_of_a_recurrent_layer_are_one_call() -> None:
-    assert found(in_one_call("aten::gru"), "tiny-operators") is None
-    assert found(in_one_call("MyCell"), "tiny-operators") is not None
+    assert finding_of(in_one_call("aten::gru"), "tiny-operators") is None
+    assert finding_of(in_one_call("MyCell"), "tiny-operators") is not None
 
 
 def test_a_loader_that_works_in_a_thread() -> None:
@@ -211,4 +213,4 @@ def test_evaluation_is_no_work_without_gradient() -> None:
         with program.module("Model", grad=False):
             program.operator("aten::conv2d", 30 * MS, (*EVALUATES, MODULE_CALL))
 
-    assert found(training(evaluate), "work-without-gradient") is None
+    assert finding_of(training(evaluate), "work-without-gradient") is None

@@ -93,7 +93,7 @@ class Program:
         return trace_of_calls([*steps, *self.calls], end_ns=STEPS * LENGTH * 1000, **info)
 
 
-def found(trace: Trace, problem: str) -> Finding | None:
+def finding_of(trace: Trace, problem: str) -> Finding | None:
     (finding,) = [item for item in find_problems(trace) if item.id == problem] or [None]
     return finding
 
@@ -107,7 +107,7 @@ def one_after_the_other(kernel_us: int, every_us: int, kernel: str = "sgemm") ->
 
 
 def test_a_host_that_is_too_slow() -> None:
-    finding = found(one_after_the_other(kernel_us=20, every_us=100).trace(), "host-bound")
+    finding = finding_of(one_after_the_other(kernel_us=20, every_us=100).trace(), "host-bound")
     assert finding is not None
     assert finding.share == pytest.approx(0.80, abs=0.01)
     assert finding.title == "The device is idle 80% of a step because the host is too slow"
@@ -115,13 +115,13 @@ def test_a_host_that_is_too_slow() -> None:
 
 
 def test_a_host_that_keeps_up() -> None:
-    assert found(one_after_the_other(kernel_us=98, every_us=100).trace(), "host-bound") is None
+    assert finding_of(one_after_the_other(kernel_us=98, every_us=100).trace(), "host-bound") is None
 
 
 def test_a_pause_outside_of_steps_is_no_idle_device() -> None:
     program = one_after_the_other(kernel_us=98, every_us=100)
     program.launch(50 * STEPS * LENGTH, "sgemm", 98)
-    assert found(program.trace(), "host-bound") is None
+    assert finding_of(program.trace(), "host-bound") is None
 
 
 def with_item(every_step: bool) -> Trace:
@@ -139,7 +139,7 @@ def with_item(every_step: bool) -> Trace:
 
 def test_a_number_that_is_read_back_in_every_step() -> None:
     trace = with_item(every_step=True)
-    finding = found(trace, "waiting-copies")
+    finding = finding_of(trace, "waiting-copies")
     assert finding is not None
     assert finding.title.startswith("The host waits for the device ")
     assert "aten::_local_scalar_dense" in finding.text
@@ -149,7 +149,7 @@ def test_a_number_that_is_read_back_in_every_step() -> None:
 
 
 def test_a_number_that_is_read_back_now_and_then() -> None:
-    assert found(with_item(every_step=False), "waiting-copies") is None
+    assert finding_of(with_item(every_step=False), "waiting-copies") is None
 
 
 def test_masks_that_are_waited_for_are_no_tiny_kernels() -> None:
@@ -166,7 +166,7 @@ def test_masks_that_are_waited_for_are_no_tiny_kernels() -> None:
 @pytest.mark.parametrize(("length_us", "is_found"), [(3, True), (40, False)])
 def test_masses_of_tiny_kernels(length_us: int, is_found: bool) -> None:
     trace = one_after_the_other(length_us, every_us=50, kernel="elementwise_kernel").trace()
-    finding = found(trace, "tiny-kernels")
+    finding = finding_of(trace, "tiny-kernels")
     assert (finding is not None) == is_found
     if finding is not None:
         assert finding.title == "100% of the kernels take less than 5.00 µs"
@@ -176,7 +176,7 @@ def test_masses_of_tiny_kernels(length_us: int, is_found: bool) -> None:
 
 def test_float32_products_on_a_device_with_tensor_cores() -> None:
     program = one_after_the_other(98, 100, "volta_sgemm_128x64_nn")
-    finding = found(program.trace(devices=(V100,)), "float32-products")
+    finding = finding_of(program.trace(devices=(V100,)), "float32-products")
     assert finding is not None
     assert finding.severity is Severity.HIGH
     assert "float16" in finding.fix  # TF32 came later
@@ -186,9 +186,9 @@ def test_float32_products_on_a_device_with_tensor_cores() -> None:
 def test_products_on_tensor_cores_and_devices_that_have_none() -> None:
     plain, fast = "sgemm_128x64_nn", "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
     of_fast = one_after_the_other(98, 100, fast).trace(devices=(V100,))
-    assert found(of_fast, "float32-products") is None
+    assert finding_of(of_fast, "float32-products") is None
     of_old = one_after_the_other(98, 100, plain).trace(devices=(P100,))
-    assert found(of_old, "float32-products") is None
+    assert finding_of(of_old, "float32-products") is None
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,12 @@ def test_communication_beside_computation() -> None:
             Call("cudaLaunchKernel", at + 10, at + 15, "cuda_runtime", correlation=number),
             Call(name, at + 1_000, at + 9_000, "kernel", DEVICE - 1, correlation=number),
         ]
-    assert found(program.trace(), "exposed-communication") is None
+    assert finding_of(program.trace(), "exposed-communication") is None
 
 
 def test_a_reduction_inside_of_a_block_is_no_communication() -> None:
     kernel = "void LayerNormBlock<BlockAllReduce<float>>(float*)"
-    assert found(one_after_the_other(98, 100, kernel).trace(), "exposed-communication") is None
+    assert finding_of(one_after_the_other(98, 100, kernel).trace(), "exposed-communication") is None
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_copies_that_nothing_hides(name: str, advice: str) -> None:
     for step in range(STEPS):
         program.copy(step * LENGTH, 5_000, name)
         program.launch(step * LENGTH + 20, "ampere_bf16_s16816gemm", 4_900, delay=5_000)
-    finding = found(program.trace(), "exposed-copies")
+    finding = finding_of(program.trace(), "exposed-copies")
     assert finding is not None
     assert finding.share == pytest.approx(0.5, abs=0.01)
     assert name.removeprefix("Memcpy ") in finding.title
@@ -282,24 +282,26 @@ SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, 10>(float*)"
 
 
 def test_a_chain_of_elementwise_kernels() -> None:
-    finding = found(in_a_row([GEMM, *[ELEMENTWISE] * 8, GEMM], 990).trace(), "unfused-chains")
+    finding = finding_of(in_a_row([GEMM, *[ELEMENTWISE] * 8, GEMM], 990).trace(), "unfused-chains")
     assert finding is not None
     assert finding.saves_ns == pytest.approx(7 * 990_000, rel=0.02)
     single = in_a_row([GEMM, ELEMENTWISE] * 5, 990).trace()
-    assert found(single, "unfused-chains") is None
+    assert finding_of(single, "unfused-chains") is None
 
 
 def test_attention_that_is_written_out() -> None:
     trace = in_a_row([GEMM, ELEMENTWISE, SOFTMAX, GEMM, "other", "other"], 1_600).trace()
-    finding = found(trace, "unfused-attention")
+    finding = finding_of(trace, "unfused-attention")
     assert finding is not None
     assert "scores of all pairs" in finding.text
     fused = in_a_row([GEMM, "flash_fwd_kernel<softmax>", GEMM, "other"], 2_400).trace()
-    assert found(fused, "unfused-attention") is None
+    assert finding_of(fused, "unfused-attention") is None
 
 
 def test_products_of_doubles() -> None:
-    finding = found(one_after_the_other(98, 100, "cutlass_80_tensorop_d884gemm").trace(), "float64")
+    finding = finding_of(
+        one_after_the_other(98, 100, "cutlass_80_tensorop_d884gemm").trace(), "float64"
+    )
     assert finding is not None
     assert finding.severity is Severity.HIGH
 
@@ -310,9 +312,9 @@ def test_loading_kernels_for_the_first_time_is_no_idle_device() -> None:
     for at in (*range(0, 2_000, 100), *range(200_000, 202_000, 100)):
         program.launch(at, "gemm", 95)
     trace = trace_of_calls([*calls, *program.calls], end_ns=202_000_000)
-    assert found(trace, "host-bound") is None
+    assert finding_of(trace, "host-bound") is None
     without = trace_of_calls(program.calls, end_ns=202_000_000)
-    assert found(without, "host-bound") is not None
+    assert finding_of(without, "host-bound") is not None
 
 
 def test_a_device_that_waits_for_the_first_kernel_of_a_step() -> None:
@@ -320,7 +322,7 @@ def test_a_device_that_waits_for_the_first_kernel_of_a_step() -> None:
     for step in range(STEPS):
         program.launch(step * LENGTH + 6_000, "gemm", 3_990)
     one = [Call("ProfilerStep#0", 0, LENGTH, "user_annotation"), *program.calls[:3]]
-    finding = found(trace_of_calls(one, end_ns=LENGTH * 1000), "host-bound")
+    finding = finding_of(trace_of_calls(one, end_ns=LENGTH * 1000), "host-bound")
     assert finding is not None
     assert finding.share == pytest.approx(0.6, abs=0.02)
 
@@ -348,7 +350,7 @@ def memory_trace(folder: Path, allocated: int, reserved: int) -> Trace:
 
 
 def test_memory_close_to_the_limit(tmp_path: Path) -> None:
-    finding = found(memory_trace(tmp_path, 29 * 10**9, 31 * 10**9), "memory-near-limit")
+    finding = finding_of(memory_trace(tmp_path, 29 * 10**9, 31 * 10**9), "memory-near-limit")
     assert finding is not None
     assert finding.title == "The memory of cuda:0 is 97% full"
     assert "28.9 GiB of the device's 29.8 GiB" in finding.text
@@ -357,7 +359,7 @@ def test_memory_close_to_the_limit(tmp_path: Path) -> None:
 
 
 def test_memory_that_is_held_and_not_used(tmp_path: Path) -> None:
-    finding = found(memory_trace(tmp_path, 10 * 10**9, 20 * 10**9), "fragmentation")
+    finding = finding_of(memory_trace(tmp_path, 10 * 10**9, 20 * 10**9), "fragmentation")
     assert finding is not None
     assert finding.title == "50% of the memory held on cuda:0 was not in use"
     assert finding.severity is Severity.MEDIUM

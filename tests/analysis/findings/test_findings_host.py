@@ -13,7 +13,7 @@ from host_findings import (
     SAVE,
     SLEEP,
     assert_found,
-    found,
+    finding_of,
     nothing,
     problems_of,
     spend,
@@ -68,7 +68,7 @@ def test_waiting_in_every_step(problem: str, stack: Stack, wait: WaitReason) -> 
     assert finding.of_ns == pytest.approx(150 * MS)
     assert finding.places[1].line == 20  # the caller
     short = training(spend(stack, BLOCKED, 4 * MS, wait))
-    assert found(short, problem) is None
+    assert finding_of(short, problem) is None
 
 
 @pytest.mark.parametrize(("problem", "stack", "wait"), WAITS)
@@ -76,7 +76,7 @@ def test_another_thread_may_wait(problem: str, stack: Stack, wait: WaitReason) -
     def waits_aside(program: Program) -> None:
         program.aside(1, stack, BLOCKED, STEP_NS, wait=wait)
 
-    assert found(training(waits_aside), problem) is None
+    assert finding_of(training(waits_aside), problem) is None
 
 
 def test_reading_files_that_the_kernel_has_in_memory() -> None:
@@ -96,7 +96,7 @@ def test_waiting_for_other_processes() -> None:
 def test_native_code_that_waits_for_its_own_threads_computes() -> None:
     fits = (*PREPARE, "sklearn/cluster.py(1): fit", "<native call lloyd_iter>")
     program = training(spend(fits, BLOCKED, 50 * MS, WaitReason.LOCK))
-    assert found(program, "waiting-lock") is None
+    assert finding_of(program, "waiting-lock") is None
     assert_found(program, "data-in-loop", "train.py:5", 50 * MS)
 
 
@@ -112,7 +112,7 @@ def beside_another_thread(state: ThreadState) -> Program:
 
 def test_another_thread_that_has_the_gil() -> None:
     assert_found(beside_another_thread(GIL), "gil-contention", "worker.py:3", 30 * MS)
-    assert found(beside_another_thread(NATIVE), "gil-contention") is None
+    assert finding_of(beside_another_thread(NATIVE), "gil-contention") is None
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_another_thread_that_has_the_gil() -> None:
 def test_what_should_be_done_now_and_then(problem: str, stack: Stack) -> None:
     work = spend(stack, NATIVE, 50 * MS)
     assert_found(training(work), problem, "train.py:5", 50 * MS)
-    assert found(training(work, only=[9]), problem) is None
+    assert finding_of(training(work, only=[9]), problem) is None
 
 
 def test_python_code_in_the_loop() -> None:
     assert_found(training(spend(PREPARE, PYTHON, 50 * MS)), "python-work", "train.py:5", 50 * MS)
-    assert found(training(spend(PREPARE, PYTHON, 4 * MS)), "python-work") is None
+    assert finding_of(training(spend(PREPARE, PYTHON, 4 * MS)), "python-work") is None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_python_code_in_the_loop() -> None:
 def test_data_that_is_prepared_in_the_loop(stack: Stack) -> None:
     program = training(spend(stack, NATIVE, 50 * MS))
     assert_found(program, "data-in-loop", "train.py:5", 50 * MS)
-    assert found(program, "python-work") is None
+    assert finding_of(program, "python-work") is None
 
 
 def test_a_function_that_loads_data_counts_as_a_whole_though_it_makes_tensors_of_them() -> None:
@@ -172,20 +172,20 @@ def test_comprehensions_and_builtins_are_python_code() -> None:
 
 
 def test_python_code_prepares_no_data() -> None:
-    assert found(training(spend(PREPARE, PYTHON, 50 * MS)), "data-in-loop") is None
+    assert finding_of(training(spend(PREPARE, PYTHON, 50 * MS)), "data-in-loop") is None
 
 
 @pytest.mark.parametrize("call", ["torch.tensor", "torch.FloatTensor", "np.array"])
 def test_tensors_from_lists(call: str) -> None:
     program = training(spend((*PREPARE, f"<native call {call}>"), NATIVE, 50 * MS))
     assert_found(program, "tensors-from-lists", "train.py:5", 50 * MS)
-    assert found(program, "python-work") is None
-    assert found(program, "data-in-loop") is None
+    assert finding_of(program, "python-work") is None
+    assert finding_of(program, "data-in-loop") is None
 
 
 def test_tensors_from_arrays() -> None:
     program = training(spend((*PREPARE, "<native call torch.from_numpy>"), NATIVE, 50 * MS))
-    assert found(program, "tensors-from-lists") is None
+    assert finding_of(program, "tensors-from-lists") is None
 
 
 def computing_with(threads: int) -> Program:
@@ -200,7 +200,7 @@ def test_more_threads_than_cores() -> None:
 
 @pytest.mark.parametrize("threads", [2, 4, 5])
 def test_about_as_many_threads_as_cores(threads: int) -> None:
-    assert found(computing_with(threads), "too-many-threads") is None
+    assert finding_of(computing_with(threads), "too-many-threads") is None
 
 
 def with_library_threads(threads: int) -> Program:
@@ -216,7 +216,7 @@ def with_library_threads(threads: int) -> Program:
 def test_threads_of_many_pools() -> None:
     saves_ns = 0.5 * (1 - 2 / 20) * STEP_NS
     assert_found(with_library_threads(20), "too-many-threads", "model.py:7", saves_ns)
-    assert found(with_library_threads(8), "too-many-threads") is None
+    assert finding_of(with_library_threads(8), "too-many-threads") is None
 
 
 def test_what_some_steps_do_beside_what_all_do() -> None:
@@ -234,7 +234,7 @@ def test_what_every_tenth_step_does() -> None:
 def test_an_evaluation_is_told_without_a_gain() -> None:
     evaluates = (*PREPARE, "torch/nn/modules/module.py(1): Module._call_impl")
     program = training(spend(evaluates, NATIVE, 150 * MS), only=[10, 20, 30], steps=41)
-    finding = found(program, "work-in-some-steps")
+    finding = finding_of(program, "work-in-some-steps")
     assert finding is not None and "mostly forward" in finding.text
     assert (finding.severity, finding.saves_ns) == (Severity.LOW, 0)
     with shared_analyses():
@@ -243,7 +243,7 @@ def test_an_evaluation_is_told_without_a_gain() -> None:
 
 def test_what_one_step_does_is_no_finding() -> None:
     program = training(spend(SAVE, NATIVE, 300 * MS), only=[9])
-    assert found(program, "work-in-some-steps") is None
+    assert finding_of(program, "work-in-some-steps") is None
 
 
 def held_up() -> Program:
@@ -255,17 +255,17 @@ def held_up() -> Program:
 
 
 def test_slow_steps_that_do_nothing_else_are_no_finding() -> None:
-    assert found(held_up(), "work-in-some-steps") is None
+    assert finding_of(held_up(), "work-in-some-steps") is None
 
 
 def test_steps_that_are_all_alike() -> None:
-    assert found(training(nothing), "work-in-some-steps") is None
+    assert finding_of(training(nothing), "work-in-some-steps") is None
 
 
 def test_work_in_some_steps_that_another_finding_explains() -> None:
     program = training(spend(SLEEP, BLOCKED, 300 * MS, WaitReason.SLEEP), only=[5, 9])
     assert_found(program, "waiting-sleep", "train.py:5", 600 * MS / (STEPS - 1))
-    assert found(program, "work-in-some-steps") is None
+    assert finding_of(program, "work-in-some-steps") is None
 
 
 def collecting(ns: int, *call: str) -> Work:
@@ -278,11 +278,11 @@ def collecting(ns: int, *call: str) -> Work:
 
 def test_garbage_collection() -> None:
     assert_found(training(collecting(10 * MS)), "garbage-collection", "train.py:5", 10 * MS)
-    assert found(training(collecting(MS // 2)), "garbage-collection") is None
+    assert finding_of(training(collecting(MS // 2)), "garbage-collection") is None
 
 
 def test_a_single_garbage_collection_is_no_alarm() -> None:
-    finding = found(training(collecting(500 * MS), only=[9]), "garbage-collection")
+    finding = finding_of(training(collecting(500 * MS), only=[9]), "garbage-collection")
     assert finding is not None
     assert finding.severity is Severity.LOW
 
@@ -316,7 +316,7 @@ def test_code_of_a_framework_beside_the_model() -> None:
     draws = (*PREPARE, "torch/distributions/categorical.py(1): Categorical.sample")
     assert_found(training(spend(draws, PYTHON, 40 * MS)), "library-call", "train.py:5", 40 * MS)
     machinery = (*PREPARE, "torch/nn/functional.py(1): cross_entropy")
-    assert found(training(spend(machinery, PYTHON, 40 * MS)), "library-call") is None
+    assert finding_of(training(spend(machinery, PYTHON, 40 * MS)), "library-call") is None
 
 
 def test_the_worst_goes_first() -> None:

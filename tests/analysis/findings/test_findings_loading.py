@@ -9,7 +9,7 @@ import pytest
 from host_findings import (
     LOADER,
     assert_found,
-    found,
+    finding_of,
     spend,
     training,
 )
@@ -48,10 +48,10 @@ def test_data_loading_that_the_steps_wait_for(iterator: str, fix: str) -> None:
     finding = assert_found(program, "data-loading", "train.py:20", 50 * MS)
     assert fix in finding.fix
     assert "--workers" not in finding.fix
-    few = found(training(loading(20 * MS, iterator)), "data-loading")
+    few = finding_of(training(loading(20 * MS, iterator)), "data-loading")
     assert few is not None
     assert few.severity is Severity.LOW
-    assert found(training(loading(10 * MS, iterator)), "data-loading") is None
+    assert finding_of(training(loading(10 * MS, iterator)), "data-loading") is None
 
 
 def test_data_loading_that_only_samples_know_of() -> None:

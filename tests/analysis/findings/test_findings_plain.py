@@ -10,7 +10,7 @@ from host_findings import (
     BLOCKED,
     PREPARE,
     assert_found,
-    found,
+    finding_of,
     problems_of,
     spend,
     training,
@@ -54,8 +54,8 @@ def test_a_plain_program_that_is_in_the_library_of_python(call: Stack) -> None:
 def test_copies_of_a_run_without_steps_count_where_they_are_repeated() -> None:
     copies = ((*PREPARE, "<native call frame.copy>"), NATIVE)
     computes = ((*LOOP, "<native call a @ b>"), NATIVE)
-    assert found(plain(*[copies, computes] * 5), "redundant-copies") is not None
-    assert found(plain(*[copies] * 4, *[computes] * 6), "redundant-copies") is None
+    assert finding_of(plain(*[copies, computes] * 5), "redundant-copies") is not None
+    assert finding_of(plain(*[copies] * 4, *[computes] * 6), "redundant-copies") is None
 
 
 def test_before_its_first_line_a_program_does_nothing() -> None:
@@ -102,7 +102,7 @@ def test_an_event_loop_and_its_library_are_no_line_of_the_program() -> None:
     serves = (*PREPARE, "asyncio/runners.py(1): run", "asyncio/base_events.py(1): run_forever")
     polls = (*serves, "selectors.py(1): EpollSelector.select", "<native call self._selector.poll>")
     program = plain((serves, PYTHON), (polls, ThreadState.READY), (polls, NATIVE))
-    assert found(program, "python-work") is None
+    assert finding_of(program, "python-work") is None
 
 
 @pytest.mark.parametrize(("cores", "saves_ms"), [(8, [750]), (2, [500]), (1, [])])
@@ -137,7 +137,7 @@ def test_a_loop_that_compiles_again_and_again() -> None:
 
 def test_a_program_that_compiles_at_first() -> None:
     program = plain(*[(COMPILES, NATIVE)] * 5, *[(PREPARE, NATIVE)] * 5)
-    assert found(program, "recompilations") is None
+    assert finding_of(program, "recompilations") is None
 
 
 def test_threads_that_run_no_line_of_a_waiting_program() -> None:
@@ -152,4 +152,6 @@ def test_threads_that_run_no_line_of_a_waiting_program() -> None:
 
 def test_an_event_loop_without_events_waits_for_no_file() -> None:
     idle = (*PREPARE, "asyncio/base_events.py(1): run_forever", "selectors.py(1): select")
-    assert found(training(spend(idle, BLOCKED, 50 * MS, WaitReason.POLL)), "waiting-io") is None
+    assert (
+        finding_of(training(spend(idle, BLOCKED, 50 * MS, WaitReason.POLL)), "waiting-io") is None
+    )

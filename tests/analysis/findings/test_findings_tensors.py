@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from host_findings import EVALUATES, PREPARE, READS, TEACHER, assert_found, found, spend, training
+from host_findings import (
+    EVALUATES,
+    PREPARE,
+    READS,
+    TEACHER,
+    assert_found,
+    finding_of,
+    spend,
+    training,
+)
 from stepscope.analysis.findings import Severity, find_problems
 from stepscope.trace.model import NO_SEQUENCE, ThreadState
 from training_program import (
@@ -42,7 +51,7 @@ def reading(times: int, compute_ns: int, read_ns: int) -> Work:
 
 
 def test_one_read_a_step_is_no_problem() -> None:
-    assert found(training(reading(1, 100 * US, 900 * US)), "scalar-reads") is None
+    assert finding_of(training(reading(1, 100 * US, 900 * US)), "scalar-reads") is None
 
 
 def test_a_line_that_reads_often_is_there_to_read() -> None:
@@ -92,7 +101,7 @@ def test_tensors_that_are_joined_in_every_step() -> None:
     assert finding.title.startswith("Joining tensors takes")
     assert "with room for all" in finding.fix
     few = training(lambda program: program.operator("aten::cat", 12 * MS, PREPARE))
-    assert found(few, "redundant-copies") is None
+    assert finding_of(few, "redundant-copies") is None
 
 
 @pytest.mark.parametrize("name", ["aten::copy_", "aten::to"])
@@ -100,19 +109,19 @@ def test_copies_of_tensors(name: str) -> None:
     program = training(lambda program: program.operator(name, 40 * MS, PREPARE))
     assert_found(program, "redundant-copies", "train.py:5", 40 * MS)
     few = training(lambda program: program.operator(name, 10 * MS, PREPARE))
-    assert found(few, "redundant-copies") is None
+    assert finding_of(few, "redundant-copies") is None
 
 
 def test_other_operators_are_no_copies() -> None:
     program = training(lambda program: program.operator("aten::add", 40 * MS, PREPARE))
-    assert found(program, "redundant-copies") is None
+    assert finding_of(program, "redundant-copies") is None
 
 
 def test_copies_of_arrays() -> None:
     copies = training(spend((*PREPARE, "<native call image.astype>"), NATIVE, 40 * MS))
     assert_found(copies, "redundant-copies", "train.py:5", 40 * MS)
     sums = training(spend((*PREPARE, "<native call image.sum>"), NATIVE, 40 * MS))
-    assert found(sums, "redundant-copies") is None
+    assert finding_of(sums, "redundant-copies") is None
 
 
 def test_copies_of_the_optimizer_are_its_own() -> None:
@@ -122,7 +131,7 @@ def test_copies_of_the_optimizer_are_its_own() -> None:
         program.backward(BACKWARD_NS)
         with program.recorded("Optimizer.step#SGD.step"):
             program.operator("aten::copy_", 40 * MS, OPTIMIZER)
-    assert found(program, "redundant-copies") is None
+    assert finding_of(program, "redundant-copies") is None
 
 
 def evaluating(model: int) -> Work:
@@ -142,11 +151,11 @@ def test_the_model_is_evaluated_in_every_step() -> None:
 
 
 def test_the_model_is_evaluated_now_and_then() -> None:
-    assert found(training(evaluating(model=1), only=[6, 12]), "evaluation-every-step") is None
+    assert finding_of(training(evaluating(model=1), only=[6, 12]), "evaluation-every-step") is None
 
 
 def test_a_teacher_is_not_evaluated() -> None:
-    assert found(training(evaluating(model=2)), "evaluation-every-step") is None
+    assert finding_of(training(evaluating(model=2)), "evaluation-every-step") is None
 
 
 def teaching(*, grad: bool, parameters_want_gradients: bool) -> Program:
@@ -181,7 +190,7 @@ def test_gradients_of_a_frozen_teacher() -> None:
 )
 def test_a_teacher_without_gradients(grad: bool, parameters_want_gradients: bool) -> None:
     program = teaching(grad=grad, parameters_want_gradients=parameters_want_gradients)
-    assert found(program, "autograd-in-inference") is None
+    assert finding_of(program, "autograd-in-inference") is None
 
 
 def inference(*, grad: bool) -> Program:
@@ -196,7 +205,7 @@ def inference(*, grad: bool) -> Program:
 
 def test_inference_that_records_a_graph() -> None:
     assert_found(inference(grad=True), "autograd-in-inference", "model.py:7", 15 * US)
-    assert found(inference(grad=False), "autograd-in-inference") is None
+    assert finding_of(inference(grad=False), "autograd-in-inference") is None
 
 
 def small_operators(operator_ns: int, python_ns: int, read: str = "aten::add") -> Program:
@@ -214,20 +223,22 @@ def small_operators(operator_ns: int, python_ns: int, read: str = "aten::add") -
 
 
 def test_python_between_operators_is_what_calling_them_takes() -> None:
-    assert found(small_operators(operator_ns=18 * US, python_ns=62 * US), "python-work") is None
+    assert (
+        finding_of(small_operators(operator_ns=18 * US, python_ns=62 * US), "python-work") is None
+    )
 
 
 def test_operators_with_nothing_to_do() -> None:
     tiny = small_operators(operator_ns=18 * US, python_ns=62 * US)
     assert_found(tiny, "tiny-operators", "train.py:30", 0.8 * 24 * MS)
     long = small_operators(operator_ns=62 * US, python_ns=18 * US)
-    assert found(long, "tiny-operators") is None
+    assert finding_of(long, "tiny-operators") is None
 
 
 def test_tiny_operators_that_read_scalars_have_another_finding() -> None:
     program = small_operators(operator_ns=18 * US, python_ns=62 * US, read="aten::item")
     assert_found(program, "scalar-reads", "train.py:30", 24 * MS)
-    assert found(program, "tiny-operators") is None
+    assert finding_of(program, "tiny-operators") is None
 
 
 def keeping(*, last: int = STEPS, grows: bool = True) -> Program:
@@ -248,7 +259,7 @@ def test_memory_that_grows_with_every_step() -> None:
 
 
 def test_memory_that_only_the_first_steps_keep() -> None:
-    assert found(keeping(last=4), "memory-growth") is None
+    assert finding_of(keeping(last=4), "memory-growth") is None
 
 
 def test_memory_that_is_kept_by_a_line_that_says_so(tmp_path: Path) -> None:
@@ -266,7 +277,7 @@ def test_memory_that_is_kept_by_a_line_that_says_so(tmp_path: Path) -> None:
 
 
 def test_memory_that_is_replaced() -> None:
-    assert found(keeping(grows=False), "memory-growth") is None
+    assert finding_of(keeping(grows=False), "memory-growth") is None
 
 
 GROWS_BY_NS = 10 * MS  # from step to step
@@ -290,7 +301,7 @@ def test_python_code_that_takes_longer_and_longer() -> None:
         program.sample(PREPARE, PYTHON, number * GROWS_BY_NS)
         program.step()
     assert_found(program, "slowing-steps", "train.py:5", GROWN_NS)
-    assert found(program, "graph-kept") is None
+    assert finding_of(program, "graph-kept") is None
 
 
 def test_steps_that_wait_longer_and_longer_for_a_core() -> None:
@@ -299,7 +310,7 @@ def test_steps_that_wait_longer_and_longer_for_a_core() -> None:
         program.sample(PREPARE, PYTHON, 50 * MS)
         program.sample(PREPARE, ThreadState.READY, number * GROWS_BY_NS)
         program.step()
-    assert found(program, "slowing-steps") is None
+    assert finding_of(program, "slowing-steps") is None
 
 
 def test_steps_that_are_slower_all_at_once() -> None:
@@ -309,29 +320,29 @@ def test_steps_that_are_slower_all_at_once() -> None:
         late_ns = 300 * MS if number > 2 * STEPS // 3 else 0
         program.sample(PREPARE, PYTHON, 50 * MS + number * MS + late_ns)
         program.step()
-    assert found(program, "slowing-steps") is None
+    assert finding_of(program, "slowing-steps") is None
 
 
 def test_python_code_that_takes_as_long_in_every_step() -> None:
-    assert found(training(spend(PREPARE, PYTHON, 50 * MS)), "slowing-steps") is None
+    assert finding_of(training(spend(PREPARE, PYTHON, 50 * MS)), "slowing-steps") is None
 
 
 def test_a_graph_that_grows_with_every_step() -> None:
     program = backward_growing(GROWS_BY_NS, functions=True)
     assert_found(program, "graph-kept", "train.py:13", GROWN_NS)
-    assert found(program, "slowing-steps") is None
+    assert finding_of(program, "slowing-steps") is None
 
 
 def test_a_backward_pass_that_only_takes_longer() -> None:
     program = backward_growing(GROWS_BY_NS, functions=False)
     assert_found(program, "slowing-steps", "train.py:13", GROWN_NS)
-    assert found(program, "graph-kept") is None
+    assert finding_of(program, "graph-kept") is None
 
 
 def test_the_same_work_on_a_machine_that_slows_down() -> None:
     program = backward_growing(3 * MS, functions=False)
-    assert found(program, "slowing-steps") is None
-    assert found(program, "graph-kept") is None
+    assert finding_of(program, "slowing-steps") is None
+    assert finding_of(program, "graph-kept") is None
 
 
 def two_losses(*, one_graph: bool) -> Program:
@@ -347,4 +358,4 @@ def two_losses(*, one_graph: bool) -> Program:
 
 def test_a_graph_that_is_gone_through_again() -> None:
     assert_found(two_losses(one_graph=True), "graph-kept", "train.py:13", BACKWARD_NS / 2)
-    assert found(two_losses(one_graph=False), "graph-kept") is None
+    assert finding_of(two_losses(one_graph=False), "graph-kept") is None

@@ -40,9 +40,9 @@ def block(allocated: float, freed: float | None = None, address: int = 0x1000) -
 
 
 def category_of(
-    events: list[Event], said: list[Said] | None = None, calls: list[Call] | None = None
+    events: list[Event], statements: list[Said] | None = None, calls: list[Call] | None = None
 ) -> Category:
-    timeline = memory_timeline(trace_with_memory(calls or STEP, events, said or []))
+    timeline = memory_timeline(trace_with_memory(calls or STEP, events, statements or []))
     (category,) = timeline.category
     return Category(category)
 
@@ -106,8 +106,10 @@ class TestCategories:
 
 
 class TestBlocks:
-    def blocks(self, events: list[Event], said: list[Said] | None = None) -> list[tuple[Any, ...]]:
-        timeline = memory_timeline(trace_with_memory(STEP, events, said or []))
+    def blocks(
+        self, events: list[Event], statements: list[Said] | None = None
+    ) -> list[tuple[Any, ...]]:
+        timeline = memory_timeline(trace_with_memory(STEP, events, statements or []))
         return timeline.blocks_to_polars().select("bytes", "start_ns", "end_ns").rows()
 
     def test_a_block_lives_until_it_is_freed(self) -> None:

@@ -51,7 +51,7 @@ def test_an_optimizers_range_on_the_device_is_not_its_step() -> None:
     assert steps.duration_ns.tolist() == [10_000]
 
 
-def held(name: str, start: int, end: int, operators: int) -> list[Call]:
+def range_with_operators(name: str, start: int, end: int, operators: int) -> list[Call]:
     """Return an optimizer's call with some operators in it."""
     inside = [Call("aten::add_", start + 1 + i, start + 2 + i) for i in range(operators)]
     return [optimizer(name, start, end), *inside]
@@ -60,7 +60,10 @@ def held(name: str, start: int, end: int, operators: int) -> list[Call]:
 def test_two_optimizers_that_take_turns_end_one_step_together() -> None:
     calls = []
     for at in range(0, 1_000, 100):
-        calls += [*held("Adam", at + 10, at + 30, 5), *held("Adam", at + 50, at + 70, 8)]
+        calls += [
+            *range_with_operators("Adam", at + 10, at + 30, 5),
+            *range_with_operators("Adam", at + 50, at + 70, 8),
+        ]
     steps = step_table(trace_of_calls(calls))
     assert steps.by is StepsBy.OPTIMIZER
     assert steps.end_ns.tolist() == [at * 1000 for at in range(70, 1_000, 100)]
@@ -76,7 +79,10 @@ def backward(start: int, functions: int) -> list[Call]:
 def test_what_is_done_every_fifth_step_makes_no_turn() -> None:
     calls = []
     for step in range(20):
-        calls += [*backward(100 * step, 3), *held("AdamW", 100 * step + 20, 100 * step + 40, 5)]
+        calls += [
+            *backward(100 * step, 3),
+            *range_with_operators("AdamW", 100 * step + 20, 100 * step + 40, 5),
+        ]
         if step % 5 == 4:  # a checkpoint
             calls += [
                 Call("aten::detach", 100 * step + 50 + i, 100 * step + 51 + i) for i in range(9)
@@ -87,8 +93,8 @@ def test_what_is_done_every_fifth_step_makes_no_turn() -> None:
 def test_equal_optimizers_are_told_apart_by_their_backward_passes() -> None:
     calls = []
     for at in range(0, 1_000, 100):
-        calls += [*backward(at, 2), *held("Adam", at + 10, at + 30, 5)]
-        calls += [*backward(at + 40, 4), *held("Adam", at + 50, at + 70, 5)]
+        calls += [*backward(at, 2), *range_with_operators("Adam", at + 10, at + 30, 5)]
+        calls += [*backward(at + 40, 4), *range_with_operators("Adam", at + 50, at + 70, 5)]
     steps = step_table(trace_of_calls(calls))
     assert steps.end_ns.tolist() == [at * 1000 for at in range(70, 1_000, 100)]
 

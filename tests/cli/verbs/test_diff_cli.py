@@ -54,7 +54,7 @@ def test_all_forms(pair: list[str], capsys: pytest.CaptureFixture[str], reports:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["a"], "1 traces were given"),
         ([], "give BEFORE and AFTER"),
@@ -69,7 +69,7 @@ def test_all_forms(pair: list[str], capsys: pytest.CaptureFixture[str], reports:
     ],
 )
 def test_mistakes_are_named(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diff", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -29,7 +29,7 @@ SCHEDULES = [
 ]
 
 
-def found(module: Any, path: str) -> Any:
+def member_at(module: Any, path: str) -> Any:
     for name in path.split("."):
         module = getattr(module, name)
     return module
@@ -51,8 +51,8 @@ def test_all_public_names_are_there() -> None:
 
 @pytest.mark.parametrize("path", CALLABLES)
 def test_arguments_and_defaults(path: str) -> None:
-    theirs = parameters(found(THEIRS, path))
-    ours = parameters(found(OURS, path))
+    theirs = parameters(member_at(THEIRS, path))
+    ours = parameters(member_at(OURS, path))
     assert ours[: len(theirs)] == theirs  # ours may be more
 
 

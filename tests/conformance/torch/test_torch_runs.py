@@ -143,14 +143,14 @@ def test_torch_knows_of_a_profiler_that_runs(both: Both) -> None:
     kind, is_enabled = torch._C._autograd._profiler_type, torch._C._autograd._profiler_enabled
 
     def program() -> Any:
-        def told() -> Any:
+        def answer_of_child() -> Any:
             of_module = torch.autograd.profiler._is_profiler_enabled
             return str(kind()), is_enabled(), torch.autograd._profiler_enabled(), of_module
 
-        values = [told()]
+        values = [answer_of_child()]
         with profile(activities=CPU):
-            values.append(told())
-        return [*values, told()]
+            values.append(answer_of_child())
+        return [*values, answer_of_child()]
 
     both(program)
 

@@ -122,7 +122,7 @@ def written(trace: Trace, path: Path) -> list[dict[str, Any]]:
     return [item for item in events if item["ph"] != "M"]
 
 
-def told(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def essentials(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     keys = ("ts", "ph", "cat", "name", "pid", "tid", "id", "id2", "scope", "tts", "args")
     return sorted(
         (tuple(str(item.get(key) or "") for key in keys) for item in events), key=lambda e: e
@@ -152,7 +152,7 @@ def test_a_file_says_the_same_again(tmp_path: Path) -> None:
         item["ts"] = float(item["ts"])
     for item in events:
         item["ts"] = float(item["ts"])
-    assert told(again) == told(events)
+    assert essentials(again) == essentials(events)
     second = read_trace(tmp_path / "again.json")
     assert listed(second) == listed(first)
     assert written(second, tmp_path / "third.json") == written(first, tmp_path / "again2.json")

@@ -214,13 +214,13 @@ def test_marks_keep_their_phase_fields_and_args() -> None:
 def without_order(events: list[dict[str, Any]]) -> list[str]:
     """Return what the events say, times exact, ids as text, other fractions as floats."""
 
-    def said(event: dict[str, Any]) -> str:
+    def name_of(event: dict[str, Any]) -> str:
         times = {key: ns(event[key]) for key in ("ts", "dur") if key in event}
         ids = {key: str(event.get(key, "")) for key in ("pid", "tid")}
         plain = {key: value for key, value in event.items() if value not in ("", {})}
         return json.dumps({**plain, **times, **ids}, default=float, sort_keys=True)
 
-    return sorted(said(event) for event in events if event["ph"] != "M")
+    return sorted(name_of(event) for event in events if event["ph"] != "M")
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=sample_name)
@@ -290,13 +290,13 @@ def test_every_torch_event_comes_back_with_torchs_own_args(tmp_path: Path) -> No
     theirs = torch_document(tmp_path, lambda: (weight @ weight).sum().backward())
     keys = ("Sequence number", "Fwd thread id", "Ev Idx")
 
-    def said(document: dict[str, Any]) -> list[Any]:
+    def metadata_of(document: dict[str, Any]) -> list[Any]:
         slices = [e for e in document["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
         slices.sort(key=lambda e: (e["ts"], -e["dur"]))
         same = ("cat", "name", "pid", "tid", "ts", "dur")
         return [[*(e[key] for key in same), *(e["args"].get(key) for key in keys)] for e in slices]
 
-    assert said(document_of(recording_from_torch(theirs))) == said(theirs)
+    assert metadata_of(document_of(recording_from_torch(theirs))) == metadata_of(theirs)
 
 
 def test_chunks_join_to_the_same_text_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ print(json.dumps(told))
 NOTHING = 0xFFFFFFFF
 
 
-def told(tmp_path: Path, how: str, *words: str, program: str = PROGRAM) -> dict[str, Any]:
+def output_of(tmp_path: Path, how: str, *words: str, program: str = PROGRAM) -> dict[str, Any]:
     """Run a program with a CUPTI that is built with some words; return what it tells."""
     library = tmp_path / "libcupti.so"
     compile_library(STUB, library, *words)
@@ -65,7 +65,7 @@ def told(tmp_path: Path, how: str, *words: str, program: str = PROGRAM) -> dict[
 
 @pytest.mark.parametrize("how", ["alone", "beside"])
 def test_every_kind_of_record(tmp_path: Path, how: str) -> None:
-    output = told(tmp_path, how)
+    output = output_of(tmp_path, how)
     assert output["while"] == ([1, 0] if how == "beside" else [0, 1])
     assert output["after"] == 0
     names = [output["names"][i] for i in output["name"]]
@@ -97,13 +97,13 @@ def test_every_kind_of_record(tmp_path: Path, how: str) -> None:
     [("-DONE", "this CUPTI has one subscriber"), ("-DBUSY", "CUPTI for Other allows no other")],
 )
 def test_nobody_may_record_beside_another(tmp_path: Path, word: str, why: str) -> None:
-    output = told(tmp_path, "beside", word)
+    output = output_of(tmp_path, "beside", word)
     assert why in output["refused"]
     assert output["after"] == 0
 
 
 @pytest.mark.parametrize("kind", ["", "-DDEAF=13", "-DDEAF=20"])
 def test_graphs_are_watched_in_full_or_not_at_all(tmp_path: Path, kind: str) -> None:
-    output = told(tmp_path, "alone", *filter(None, [kind]), program=WATCHING)
+    output = output_of(tmp_path, "alone", *filter(None, [kind]), program=WATCHING)
     watches = not kind
     assert output == {"watches": watches, "while": int(watches), "after": 0}

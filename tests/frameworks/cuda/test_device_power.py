@@ -125,21 +125,21 @@ def test_energy_of_a_step() -> None:
 def test_clocks_that_are_held_down() -> None:
     made, every = steps(BASE, count=12), [1_000_000 * i for i in range(13)]
 
-    def found(mhz: int, reasons: int) -> Finding | None:
+    def finding_at(mhz: int, reasons: int) -> Finding | None:
         columns = readings(
             every, power_mw=[300_000] * 13, sm_mhz=[mhz] * 13, reasons=[reasons] * 13
         )
         problems = find_problems(with_power(made, columns))
         return next((problem for problem in problems if problem.id == "held-down-clocks"), None)
 
-    by_power, by_heat = found(1_400, 0x4), found(1_400, 0x40)
+    by_power, by_heat = finding_at(1_400, 0x4), finding_at(1_400, 0x40)
     assert by_power is not None
     assert by_heat is not None
     assert by_power.title == "Device 0 runs at 70% of its clock: held down by its power limit"
     assert (by_power.severity, by_heat.severity) == (Severity.LOW, Severity.MEDIUM)
     assert "1,400 MHz of 2,000 MHz" in by_power.text
-    assert found(1_980, 0x4) is None  # hardly lower
-    assert found(1_400, 0x1) is None  # it has nothing to do
+    assert finding_at(1_980, 0x4) is None  # hardly lower
+    assert finding_at(1_400, 0x1) is None  # it has nothing to do
 
 
 def test_a_readings_limit(libraries: tuple[Path, Path]) -> None:

@@ -78,7 +78,7 @@ _NOTES: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> LeftBehind:
+def remains(tmp_path_factory: pytest.TempPathFactory) -> LeftBehind:
     """Return what a process left, with notes of all sources."""
     run = tmp_path_factory.mktemp("hostile") / "run"
     done = run_inside(run, ["-c", _PROGRAM], {"sample_ns": "0"})
@@ -93,8 +93,8 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> LeftBehind:
     return replace(result, meta={**result.meta, **notes})
 
 
-def test_the_notes_are_about_something(left: LeftBehind) -> None:
-    trace = trace_of(left, captured_of(left))
+def test_the_notes_are_about_something(remains: LeftBehind) -> None:
+    trace = trace_of(remains, captured_of(remains))
     names = list(trace.names())
     assert {"aten::mm", "torch.compile 0/0: forward (model.py:2)"} <= set(names)
     call = trace.slices.args.of_row(names.index("c10d::allreduce_"), trace.strings)
@@ -107,8 +107,8 @@ def test_the_notes_are_about_something(left: LeftBehind) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_no_note_stops_the_reading(left: LeftBehind, part: int) -> None:
-    notes = {name: value for name, value in left.meta.items() if "/" in name}
+def test_no_note_stops_the_reading(remains: LeftBehind, part: int) -> None:
+    notes = {name: value for name, value in remains.meta.items() if "/" in name}
     text = json.dumps(notes)
     for case in range(part, _CASES, 4):
         damaged, what = damaged_json(text, random.Random(case))
@@ -118,7 +118,7 @@ def test_no_note_stops_the_reading(left: LeftBehind, part: int) -> None:
             continue
         result = value if isinstance(value, dict) else {}
         meta = {name: item for name, item in result.items() if isinstance(item, dict)}
-        hostile = replace(left, meta={**left.meta, **meta})
+        hostile = replace(remains, meta={**remains.meta, **meta})
         try:
             trace_of(hostile, captured_of(hostile))
         except Damage:

@@ -46,10 +46,10 @@ def mutate(folder: Path, rng: random.Random) -> str:
     return f"{name}: {', '.join(done)}"
 
 
-def _set_rows(meta: Path, name: str, rows: int, known: int) -> None:
+def _set_rows(meta: Path, name: str, rows: int, rows_before: int) -> None:
     parsed = json.loads(meta.read_text())
     parsed["rows"][name] = rows
-    parsed["checksums"][name] = known
+    parsed["checksums"][name] = rows_before
     meta.write_text(json.dumps(parsed))
 
 

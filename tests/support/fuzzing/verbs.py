@@ -65,7 +65,7 @@ def use(path: Path, verbs: Sequence[Sequence[str]], out: Path) -> bool:
         _check_line(str(error))
         return False
     except Exception as error:
-        raise Problem(f"reading: {_told(error)}") from error
+        raise Problem(f"reading: {_message(error)}") from error
     read_again: Callable[[str], Any] = files.read
     files.read = lambda _: trace
     try:
@@ -91,7 +91,7 @@ def _run(words: list[str]) -> None:
     except SystemExit as end:
         raise Problem(f"{' '.join(words[::2])}: it exited with {end.code}") from end
     except Exception as error:
-        raise Problem(f"{_words(words)}: {_told(error)}") from error
+        raise Problem(f"{_words(words)}: {_message(error)}") from error
     if code not in {0, 2}:
         raise Problem(f"{_words(words)}: it returned {code}: {printed.getvalue()[-300:]}")
     if code == 2:
@@ -102,7 +102,7 @@ def _words(words: list[str]) -> str:
     return " ".join([words[0], *words[2:]])
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """Name an exception and where it was raised."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "stepscope" in f.filename]
     place = (

@@ -99,7 +99,10 @@ def step_breakdown(
 
 
 def device_parts(trace: Trace, start_ns: Int64, end_ns: Int64) -> Int64:
-    """Return the devices' time per Part in some intervals, for the process of the steps."""
+    """Return how long the devices spent in each Part within some intervals.
+
+    Only the devices of the process whose steps the trace has are counted.
+    """
     track = int(step_table(trace).track[0])
     process = process_of_tracks(trace)
     work = device_work(trace)

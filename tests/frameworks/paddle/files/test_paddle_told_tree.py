@@ -52,7 +52,7 @@ def event(made: Any, name: str, start: int, end: int) -> Any:
     return type(made)(name=name, type=14, start_ns=start, end_ns=end, process_id=7, thread_id=7)
 
 
-def told(path: Path) -> dict[str, tuple[str, int]]:
+def described_events(path: Path) -> dict[str, tuple[str, int]]:
     """Return the parent of each node of a file, and how many memory events it has."""
     parent_of = {}
     waiting = list(load_profiler_result(path).get_data().values())
@@ -67,10 +67,10 @@ def told(path: Path) -> dict[str, tuple[str, int]]:
 def test_nodes_keep_their_parents(tmp_path: Path) -> None:
     write(path := tmp_path / "told.pb")
     expected = {name: (parent, int(name in MEMORY)) for name, parent, *_ in NODES}
-    assert told(path) == expected
+    assert described_events(path) == expected
     result = load_profiler_result(path)
     result.save(tmp_path / "again.pb", "pb")
-    assert told(tmp_path / "again.pb") == expected
+    assert described_events(tmp_path / "again.pb") == expected
 
 
 def test_what_a_trace_derives_follows_the_tree(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def train(model: Any, stepper: Any) -> None:
     stepper.clear_grad()
 
 
-def found(result: Any) -> Counter[tuple[str, str]]:
+def members_in(result: Any) -> Counter[tuple[str, str]]:
     """Count the events of Paddle's own result, and its memory events."""
     count: Counter[tuple[str, str]] = Counter()
     waiting = list(result.get_data().values())
@@ -46,7 +46,7 @@ def profiled(**options: Any) -> tuple[Counter[tuple[str, str]], list[int]]:
         for _ in range(5):
             train(model, stepper)
             profiler.step()
-    return found(profiler.profiler_result), delivered
+    return members_in(profiler.profiler_result), delivered
 
 
 @pytest.mark.parametrize("memory", [False, True])
@@ -83,11 +83,11 @@ def test_a_profiler_outlives_our_recording(capfd: pytest.CaptureFixture[str]) ->
         paddle.ones([3])
     paddle.ones([4])
     profiler.stop()
-    assert found(profiler.profiler_result)["DygraphKernelLaunch", "full kernel launch"] == 2
+    assert members_in(profiler.profiler_result)["DygraphKernelLaunch", "full kernel launch"] == 2
     assert len(rows_of(trace_of(recorder), "full kernel launch")) == 1
     assert "ended before that did" in capfd.readouterr().err
     profiler = paddle.profiler.Profiler(on_trace_ready=lambda _: None)  # the real one again
     with profiler, paddle_recorded():
         paddle.ones([5])
-    assert found(profiler.profiler_result)["DygraphKernelLaunch", "full kernel launch"] == 1
+    assert members_in(profiler.profiler_result)["DygraphKernelLaunch", "full kernel launch"] == 1
     assert "a paddle.profiler.Profiler exists" in capfd.readouterr().err

@@ -20,8 +20,8 @@ class BlockDraws {
   static void reset() { interval_.store(kFirstInterval, std::memory_order_relaxed); }
 
   bool is_drawn(size_t bytes) {
-    left_ -= static_cast<int64_t>(bytes);
-    return left_ < 0;
+    bytes_to_next_ -= static_cast<int64_t>(bytes);
+    return bytes_to_next_ < 0;
   }
 
   // The number of bytes that a drawn block represents; 0 if the thread has only just begun.
@@ -49,7 +49,7 @@ class BlockDraws {
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
     const double uniform = (static_cast<double>(random_ >> 11) + 1) / 9007199254740993.0;
-    left_ = static_cast<int64_t>(-std::log(uniform) * interval);
+    bytes_to_next_ = static_cast<int64_t>(-std::log(uniform) * interval);
   }
 
   void slow_down() {
@@ -64,7 +64,7 @@ class BlockDraws {
 
   static inline std::atomic<int64_t> interval_{kFirstInterval};
 
-  int64_t left_ = 0;
+  int64_t bytes_to_next_ = 0;
   uint64_t random_ = 0;
   uint32_t drawn_ = 0;
   std::chrono::steady_clock::time_point since_{};

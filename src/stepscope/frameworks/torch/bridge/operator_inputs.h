@@ -115,12 +115,12 @@ class Inputs {
     if (value.isString()) return put_text(STEPSCOPE_INPUT_TEXT, value.toStringRef());
     if (!value.isList()) return put_value(value);
     const c10::ArrayRef<c10::IValue> values = value.toListRef();
-    const auto is_text = [](const c10::IValue& each) { return each.isString(); };
+    const auto is_text = [](const c10::IValue& value) { return value.isString(); };
     if (values.empty() || !std::all_of(values.begin(), values.end(), is_text)) {
       return put_value(value);
     }
     put(STEPSCOPE_INPUT_TEXT_LIST, static_cast<uint32_t>(values.size()));
-    for (const c10::IValue& each : values) put_text(STEPSCOPE_INPUT_TEXT, each.toStringRef());
+    for (const c10::IValue& value : values) put_text(STEPSCOPE_INPUT_TEXT, value.toStringRef());
   }
 
   template <typename Number>
@@ -133,9 +133,9 @@ class Inputs {
   }
 
   void put_value(const c10::IValue& value) {
-    const auto as_int = [](const c10::IValue& each) { return each.toInt(); };
-    const auto as_double = [](const c10::IValue& each) { return each.toDouble(); };
-    const auto as_bool = [](const c10::IValue& each) { return each.toBool(); };
+    const auto as_int = [](const c10::IValue& value) { return value.toInt(); };
+    const auto as_double = [](const c10::IValue& value) { return value.toDouble(); };
+    const auto as_bool = [](const c10::IValue& value) { return value.toBool(); };
     static_assert(std::is_lvalue_reference_v<decltype(value.toTensor())>, "it would not stay");
     if (value.isTensor()) return put_tensor(value.toTensor());
     if (value.isInt()) return put(STEPSCOPE_INPUT_INT, value.toInt());

@@ -48,12 +48,12 @@ EXPORT void stepscope_bridge_probe_start(const char* name) {
 // Return the size of the encoded inputs, and write them with the sequence number; -1 if no such
 // operator ran.
 EXPORT int64_t stepscope_bridge_probe_stop(int64_t* sequence, char* inputs, int64_t room) {
-  const std::unique_ptr<Probed> found = std::move(probed);
-  if (!found) return -1;
-  at::removeCallback(found->handle);
-  if (!found->seen) return -1;
-  *sequence = found->sequence;
-  const auto size = static_cast<int64_t>(found->inputs.size());
-  std::memcpy(inputs, found->inputs.data(), static_cast<size_t>(std::min(size, room)));
+  const std::unique_ptr<Probed> result = std::move(probed);
+  if (!result) return -1;
+  at::removeCallback(result->handle);
+  if (!result->seen) return -1;
+  *sequence = result->sequence;
+  const auto size = static_cast<int64_t>(result->inputs.size());
+  std::memcpy(inputs, result->inputs.data(), static_cast<size_t>(std::min(size, room)));
   return size;
 }

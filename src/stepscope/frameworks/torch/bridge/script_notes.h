@@ -62,9 +62,9 @@ std::vector<const std::string*>& texts_by_number() {
 uint64_t number_of(const std::string& text) {
   if (text.empty()) return 0;
   const std::lock_guard<std::mutex> lock(texts_mutex);
-  const auto [found, is_new] = text_numbers().try_emplace(text, texts_by_number().size() + 1);
-  if (is_new) texts_by_number().push_back(&found->first);
-  return found->second;
+  const auto [entry, is_new] = text_numbers().try_emplace(text, texts_by_number().size() + 1);
+  if (is_new) texts_by_number().push_back(&entry->first);
+  return entry->second;
 }
 
 // Check that entries have the layout declared above: a string contains its own address.
@@ -102,7 +102,7 @@ std::string script_frames() {
 std::string script_modules() {
   if (!torch::jit::currentModuleHierarchy) return {};
   std::string text;
-  for (const std::string& each : torch::jit::currentModuleHierarchy()) text += each + ".";
+  for (const std::string& module : torch::jit::currentModuleHierarchy()) text += module + ".";
   return text;
 }
 

@@ -79,14 +79,14 @@ class Notes {
     const uint64_t mixed = reinterpret_cast<uintptr_t>(impl) * 0x9E3779B97F4A7C15ULL;
     const c10::TensorImpl*& lately = held_lately_[mixed >> (64 - kBits)];
     if (lately == impl) return;
-    held_.emplace_back(tensor.getIntrusivePtr());
+    live_tensors_.emplace_back(tensor.getIntrusivePtr());
     lately = impl;
   }
 
-  void append_to(std::vector<TensorNote>& found) const {
+  void append_to(std::vector<TensorNote>& notes) const {
     for (const TensorNote* const block : blocks_) {
       const bool is_last = block == blocks_.back();
-      found.insert(found.end(), block, is_last ? next_ : block + kNotes);
+      notes.insert(notes.end(), block, is_last ? next_ : block + kNotes);
     }
   }
 
@@ -107,7 +107,7 @@ class Notes {
   std::vector<TensorNote*> blocks_;
   TensorNote* next_ = nullptr;
   TensorNote* end_ = nullptr;
-  std::vector<HeldTensor> held_;
+  std::vector<HeldTensor> live_tensors_;
   std::array<const c10::TensorImpl*, 512> held_lately_{};
 };
 
@@ -221,17 +221,17 @@ class MyNotes {
 void take_notes() {
   auto& threads = all_notes->threads;
   if (threads.empty()) return;
-  const auto is_alive = [](const auto& each) { return each.use_count() > 1; };
+  const auto is_alive = [](const auto& thread) { return thread.use_count() > 1; };
   const auto ended = std::stable_partition(threads.begin(), threads.end(), is_alive);
   std::vector<std::unique_ptr<Notes>> taken;
   taken.reserve(threads.size());
-  for (const auto& each : threads) taken.emplace_back(each->notes.exchange(new Notes));
+  for (const auto& thread : threads) taken.emplace_back(thread->notes.exchange(new Notes));
   core.order_with_others();  // threads that add notes from here on see the new ones
-  for (const auto& each : threads) {
-    while (each->in_use.load(std::memory_order_acquire)) std::this_thread::yield();
+  for (const auto& thread : threads) {
+    while (thread->in_use.load(std::memory_order_acquire)) std::this_thread::yield();
   }
-  for (auto& each : taken) {
-    if (!each->empty()) all_notes->taken.push_back(std::move(each));
+  for (auto& thread : taken) {
+    if (!thread->empty()) all_notes->taken.push_back(std::move(thread));
   }
   threads.erase(ended, threads.end());
 }
@@ -240,9 +240,9 @@ void take_notes() {
 std::vector<TensorNote> tensor_notes() {
   const std::lock_guard<std::mutex> lock(all_notes->mutex);
   take_notes();
-  std::vector<TensorNote> found;
-  for (const auto& each : all_notes->taken) each->append_to(found);
-  return found;
+  std::vector<TensorNote> all;
+  for (const auto& notes : all_notes->taken) notes->append_to(all);
+  return all;
 }
 
 void forget_tensors() {

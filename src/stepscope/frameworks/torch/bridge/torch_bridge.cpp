@@ -105,13 +105,13 @@ void describe_name(const at::RecordFunction& fn, stepscope_begin& what) {
 [[gnu::noinline]] uint32_t label_of(Lane& lane, const at::RecordFunction& fn, const char* name) {
   const bool passes =
       fn.scope() != at::RecordScope::FUNCTION || kind_of_name(&fn) == STEPSCOPE_NAME_PASSES;
-  const uint32_t known = passes ? lane.texts.find(TextPrint(name)) : lane.texts.kUnknown;
-  return known != lane.texts.kUnknown ? known : ask_for_label(lane, fn);
+  const uint32_t cached = passes ? lane.texts.find(TextPrint(name)) : lane.texts.kUnknown;
+  return cached != lane.texts.kUnknown ? cached : ask_for_label(lane, fn);
 }
 
 uint32_t detail_of(Lane& lane, const Inputs& inputs) {
-  const uint32_t known = lane.inputs.find(TextPrint({inputs.data(), inputs.size()}));
-  return known != lane.inputs.kUnknown ? known : core.inputs(&lane, inputs.data(), inputs.size());
+  const uint32_t cached = lane.inputs.find(TextPrint({inputs.data(), inputs.size()}));
+  return cached != lane.inputs.kUnknown ? cached : core.inputs(&lane, inputs.data(), inputs.size());
 }
 
 Kind kind_of(const at::RecordFunction& fn) {
@@ -360,9 +360,10 @@ EXPORT void stepscope_bridge_reset() {
 // Return the number of noted tensors, and copy the notes if there is room for all. They are kept
 // until stepscope_bridge_forget_tensors().
 EXPORT int64_t stepscope_bridge_tensors(stepscope::TensorNote* notes, int64_t room) {
-  const std::vector<stepscope::TensorNote> found = stepscope::tensor_notes();
-  const auto count = static_cast<int64_t>(found.size());
-  if (count && count <= room) std::memcpy(notes, found.data(), found.size() * sizeof(found[0]));
+  const std::vector<stepscope::TensorNote> all_notes = stepscope::tensor_notes();
+  const auto count = static_cast<int64_t>(all_notes.size());
+  if (count && count <= room)
+    std::memcpy(notes, all_notes.data(), all_notes.size() * sizeof(all_notes[0]));
   return count;
 }
 // A text that notes of TorchScript refer to by number.

@@ -138,15 +138,16 @@ class FunctionEvent(_InTree):
 
     @property
     def input_shapes(self) -> list[Any]:
-        """Return the shapes of the inputs; empty if not recorded.
+        """Return the shape of each input; an empty list if shapes were not recorded.
 
-        A list of tensors is ``[]``, as in torch; ``structured_input_shapes`` has its shapes.
+        An input that is a list of tensors has the shape ``[]``, as in torch. Its tensors' shapes
+        are in ``structured_input_shapes``.
         """
         return flat_dims(self.structured_input_shapes)
 
     @property
     def structured_input_shapes(self) -> list[Any]:
-        """Return the shapes of the inputs; a list of tensors has a list of shapes."""
+        """Return the shape of each input; for a list of tensors, the list of their shapes."""
         return list(self._args.get(INPUT_DIMS, []))
 
     @property

@@ -1,1 +1,1 @@
-"""What devices did: busy and idle time, kernels, copies, communication, launch queues."""
+"""What devices did: busy time, kernels, copies, communication, launch queues, counters."""

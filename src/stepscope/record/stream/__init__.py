@@ -1,1 +1,1 @@
-"""Streaming: what a program records outlives it, whatever ends it. See ``docs/streaming.md``."""
+"""Where a process leaves what it records, which so outlives it. See ``docs/streaming.md``."""

@@ -1,6 +1,6 @@
 """Numbers for people: the same format on the command line, in notebooks and in reports.
 
-``report/static/format.js`` has the same rules; ``tests/report/test_report_words.py`` compares them.
+``report/static/units.js`` is made of the units here, and ``format.js`` writes numbers by them.
 Three significant digits; a value that rounds up to the next unit gets it; halves round up.
 """
 
@@ -11,8 +11,6 @@ import re
 
 EARLIEST_UNIX_NS = 10**18  # 2001: a smaller clock counts from something else
 
-_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
-_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _POWER_OF_1024 = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
@@ -20,14 +18,92 @@ _UNIT_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
 
 
+class Unit:
+    """What a number counts, and how it is written."""
+
+    __slots__ = ("is_whole", "name", "one", "scales")
+
+    def __init__(
+        self,
+        name: str,
+        one: str = "",
+        scales: tuple[tuple[float, str], ...] = (),
+        *,
+        is_whole: bool = False,
+    ) -> None:
+        """State a unit: what ``one`` is called in files, and larger ones, the largest first.
+
+        The last of the ``scales`` is 1. Below the second, a unit that ``is_whole`` has no decimals.
+        """
+        self.name = name
+        self.one = one
+        self.scales = scales
+        self.is_whole = is_whole
+
+    def text(self, value: float, noun: str = "") -> str:
+        """Return a value as people read it; ``noun`` is what a number counts."""
+        if self is SHARE:
+            return percent_text(value)
+        is_whole = value == int(value)
+        if self.scales:
+            return _with_unit(value, self.scales, whole=self.is_whole or is_whole).rstrip()
+        if is_whole:
+            return count_text(int(value), noun) if noun else f"{int(value):,}"
+        return f"{value:,.4g} {noun}s" if noun else f"{value:,.4g}"
+
+    def rules(self) -> dict[str, object]:
+        """Return what ``format.js`` writes numbers by."""
+        return {"one": self.one, "scales": self.scales, "whole": self.is_whole}
+
+
+def _prefixed(word: str) -> tuple[tuple[float, str], ...]:
+    return tuple((size, f"{prefix}{word}") for size, prefix in _PREFIXES)
+
+
+TEXT = Unit("text")
+COUNT = Unit("number")
+SHARE = Unit("percent", "fraction")
+TIME = Unit("time", "ns", ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")), is_whole=True)
+BYTES = Unit(
+    "bytes",
+    "bytes",
+    ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")),
+    is_whole=True,
+)
+FLOPS = Unit("flops", "", _prefixed("FLOP"))
+FLOPS_RATE = Unit("flops/s", "", _prefixed("FLOP/s"))
+BYTES_RATE = Unit("bytes/s", "", _prefixed("B/s"))
+RATIO = Unit("ratio")
+BANDWIDTH = Unit("bandwidth", "bytes/s", tuple((size, f"{unit}/s") for size, unit in BYTES.scales))
+SCALED = Unit("scaled", "", _PREFIXES)
+WATTS = Unit("W", "W", ((1, "W"),), is_whole=True)
+JOULES = Unit("J", "J", ((1e6, "MJ"), (1e3, "kJ"), (1, "J"), (1e-3, "mJ")))
+MEGAHERTZ = Unit("MHz", "MHz", ((1, "MHz"),), is_whole=True)
+DEGREES = Unit("°C", "°C", ((1, "°C"),), is_whole=True)
+UNITS = [unit for unit in list(globals().values()) if isinstance(unit, Unit)]
+
+
+def javascript() -> str:
+    """Return the text of ``report/static/units.js``."""
+    import json
+
+    rules = [
+        f"  {json.dumps(unit.name)}: {json.dumps(unit.rules(), ensure_ascii=False)},"
+        for unit in UNITS
+    ]
+    return "\n".join(
+        ["// Made by javascript() in units.py.", "", "export const UNITS = {", *rules, "};", ""]
+    )
+
+
 def duration_text(ns: float) -> str:
     """Return a time in the unit that suits it: ``17.7 ms``."""
-    return _with_unit(ns, _TIMES, whole=True)
+    return _with_unit(ns, TIME.scales, whole=True)
 
 
 def size_text(size_bytes: float) -> str:
     """Return a size in the unit that suits it: ``160 MiB``."""
-    return _with_unit(size_bytes, _SIZES, whole=True)
+    return _with_unit(size_bytes, BYTES.scales, whole=True)
 
 
 def rate_text(bytes_per_second: float) -> str:

@@ -7,7 +7,8 @@ import pytest
 from made_trace import Bytes, Call, trace_of_calls
 from stepscope.analysis.findings import find_problems
 from stepscope.analysis.quantities import quantities
-from stepscope.analysis.quantity import Share, Unit
+from stepscope.analysis.quantity import Share
+from stepscope.units import BYTES, COUNT, SHARE
 
 
 def step(number: int, start: int, end: int) -> Call:
@@ -116,7 +117,7 @@ def test_the_line_that_has_become_more_though_lines_have_moved() -> None:
 
 
 def test_values_for_people() -> None:
-    assert Unit.COUNT.text(1234) == "1,234"
-    assert Unit.COUNT.text(2.5) == "2.5"
-    assert Unit.BYTES.text(2**20) == "1.00 MiB"
-    assert Unit.SHARE.text(0.5) == "50.0%"
+    assert COUNT.text(1234) == "1,234"
+    assert COUNT.text(2.5) == "2.5"
+    assert BYTES.text(2**20) == "1.00 MiB"
+    assert SHARE.text(0.5) == "50.0%"

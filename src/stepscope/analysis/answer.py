@@ -23,6 +23,8 @@ from stepscope.analysis.device.steps import DeviceStep, device_step
 from stepscope.analysis.findings import Finding, Severity, find_problems
 from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
 from stepscope.analysis.memory.peak import PeakMemory, peaks_of_memory
+from stepscope.analysis.quantities import measured_quantities
+from stepscope.analysis.quantity import Quantity
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.cores import CoreShortage, core_shortage
 from stepscope.analysis.steps.ledger import Ledger, ledger
@@ -112,6 +114,7 @@ class Answer:
     power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
     counters: tuple[CounterMean, ...] = ()  # of devices, where they were recorded
     cores: CoreShortage | None = None  # None: nothing was sampled
+    measures: tuple[Quantity, ...] = ()  # from outside the package, where they were recorded
     threads: float = 1.0  # average number of threads in steps, or at work in a run without steps
 
     def to_json(self) -> dict[str, Any]:
@@ -139,6 +142,7 @@ class Answer:
             "power": [device.to_json() for device in self.power],
             "counters": [counter.to_json() for counter in self.counters],
             "cores": self.cores.to_json() if self.cores is not None else None,
+            "measures": [quantity.to_json() for quantity in self.measures],
             "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
             "startup": {what: round(ns) for what, ns in self.start_up.parts}
             if self.start_up
@@ -173,6 +177,7 @@ def answer(trace: Trace) -> Answer:
             power=device_power(trace),
             counters=counter_means(trace),
             cores=core_shortage(trace),
+            measures=measured_quantities(trace),
             threads=spent.threads,
         )
 

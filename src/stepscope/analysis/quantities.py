@@ -22,6 +22,7 @@ from functools import partial
 
 import numpy as np
 
+from stepscope import units
 from stepscope.analysis.base.landmarks import landmarks
 from stepscope.analysis.base.shared import shared, shared_analyses
 from stepscope.analysis.base.sums import nearest
@@ -35,7 +36,7 @@ from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.memory.usage import with_memory
-from stepscope.analysis.quantity import Quantity, Share, Unit
+from stepscope.analysis.quantity import Quantity, Share
 from stepscope.analysis.steps.compilation import graph_breaks, recompilations
 from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
@@ -43,7 +44,9 @@ from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.work.idle import waiting_calls
 from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.keys import BYTES
+from stepscope.trace.measures import MEASURES, Measure, Sums, measured
 from stepscope.trace.model import NO_SLICE, NO_STACK, Int64, SliceKind, Trace, UInt32
+from stepscope.units import Unit
 
 MOST_ROWS = 200  # the largest rows of a quantity are enough to find the one that grew
 MOST_PLACES = 12  # lines that are kept of a row
@@ -52,11 +55,32 @@ MOST_PLACES = 12  # lines that are kept of a row
 @shared
 def quantities(trace: Trace) -> Mapping[str, Quantity]:
     with shared_analyses():
-        return {name: make(trace, name) for name, make in _MAKERS.items()}
+        counted = {name: make(trace, name) for name, make in _MAKERS.items()}
+        return counted | {added.name: _added(trace, added) for added in MEASURES}
 
 
 def quantity_names() -> tuple[str, ...]:
-    return tuple(_MAKERS)
+    return (*_MAKERS, *(added.name for added in MEASURES))
+
+
+def measured_quantities(trace: Trace) -> tuple[Quantity, ...]:
+    """Return the measures from outside the package that a trace has values of."""
+    return tuple(_added(trace, added) for added, _ in measured(trace.slices))
+
+
+def _added(trace: Trace, added: Measure) -> Quantity:
+    """Sum a measure from outside the package; a weighted one is a mean."""
+    values = getattr(trace.slices, added.name)
+    rows = np.flatnonzero(values != added.absent)
+    if not len(rows):
+        return Quantity(added.name, added.title.lower(), added.unit, None, why_not="not recorded")
+    amounts = values[rows]
+    if added.sums is Sums.WEIGHTED:
+        weight = np.maximum(trace.slices.duration_ns[rows], 1)
+        mean = float(np.average(amounts, weights=weight))
+        return Quantity(added.name, added.title.lower(), added.unit, mean)
+    whole = _of_rows(trace, added.name, rows, amounts, added.unit)
+    return replace(whole, words=added.title.lower())
 
 
 def words_of(name: str) -> str:
@@ -68,7 +92,7 @@ def _of_rows(
     name: str,
     rows: Int64,
     amount: Int64 | None = None,
-    unit: Unit = Unit.COUNT,
+    unit: Unit = units.COUNT,
 ) -> Quantity:
     """Count slices, or sum their amounts."""
     amounts = np.ones(len(rows), np.int64) if amount is None else amount
@@ -166,8 +190,8 @@ def _copied_bytes(trace: Trace, name: str) -> Quantity:
     rows = work.rows[work.kind == WorkKind.COPY]
     size = trace.slices.args.dense(BYTES, len(trace), -1)[rows]
     if (size < 0).any():
-        return _unknown(name, Unit.BYTES, "the trace does not say how large copies are")
-    return _of_rows(trace, name, rows, size, Unit.BYTES)
+        return _unknown(name, units.BYTES, "the trace does not say how large copies are")
+    return _of_rows(trace, name, rows, size, units.BYTES)
 
 
 def _synchronisations(trace: Trace, name: str) -> Quantity:
@@ -184,16 +208,16 @@ def _whole(find: Callable[[Trace], Int64], trace: Trace, name: str) -> Quantity:
     """Count what happens in the course of a run rather than in each step."""
     rows = find(trace)
     shares = tuple(_shares(trace, rows, np.ones(len(rows), np.int64)))
-    return Quantity(name, words_of(name), Unit.COUNT, len(rows), (), shares)
+    return Quantity(name, words_of(name), units.COUNT, len(rows), (), shares)
 
 
 def _flops(trace: Trace, name: str) -> Quantity:
     inputs = operator_inputs(trace)
     flops = flops_of(trace)
     if not len(inputs) or inputs.is_sample:
-        return _unknown(name, Unit.FLOPS, "shapes were not recorded: --shapes, record_shapes=True")
+        return _unknown(name, units.FLOPS, "shapes were not recorded: --shapes, record_shapes=True")
     rows = np.flatnonzero(flops)
-    return _of_rows(trace, name, rows, flops[rows], Unit.FLOPS)
+    return _of_rows(trace, name, rows, flops[rows], units.FLOPS)
 
 
 _NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
@@ -202,7 +226,7 @@ _NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
 def _peak_memory(trace: Trace, name: str) -> Quantity:
     peaks = sorted(peaks_of_memory(trace), key=lambda peak: (peak.device == "cpu", -peak.bytes))
     if not peaks:
-        return _unknown(name, Unit.BYTES, _NO_MEMORY)
+        return _unknown(name, units.BYTES, _NO_MEMORY)
     holders: list[Share] = []
     for holder in peaks[0].holders:
         what = " in ".join(filter(None, (holder.operator or holder.category, holder.module)))
@@ -215,34 +239,34 @@ def _peak_memory(trace: Trace, name: str) -> Quantity:
             )
         )
     words = f"{words_of(name)} of {peaks[0].device}"
-    return Quantity(name, words, Unit.BYTES, peaks[0].bytes, (), tuple(holders))
+    return Quantity(name, words, units.BYTES, peaks[0].bytes, (), tuple(holders))
 
 
 def _allocated_bytes(trace: Trace, name: str) -> Quantity:
     trace = with_memory(trace)
     memory = trace.memory
     if not len(memory):
-        return _unknown(name, Unit.BYTES, _NO_MEMORY)
+        return _unknown(name, units.BYTES, _NO_MEMORY)
     taken = np.flatnonzero(memory.size > 0)
     size = memory.size[taken]
     inside = memory.slice[taken] != NO_SLICE
     rows = memory.slice[taken][inside].astype(np.int64)
     by_step = _by_step(trace, memory.time_ns[taken], size)
     shares = tuple(_shares(trace, rows, size[inside]))
-    return Quantity(name, words_of(name), Unit.BYTES, int(size.sum()), by_step, shares)
+    return Quantity(name, words_of(name), units.BYTES, int(size.sum()), by_step, shares)
 
 
 def _device_busy(trace: Trace, name: str) -> Quantity:
     busy = device_busy(trace)
     window_ns = int(busy.window_ns.sum())
     if not window_ns:
-        return _unknown(name, Unit.SHARE, "no device did any work")
+        return _unknown(name, units.SHARE, "no device did any work")
     shares = tuple(
         Share(device, float(mine) / max(float(whole), 1))
         for device, mine, whole in zip(busy.device, busy.busy_ns, busy.window_ns, strict=True)
     )
     total = float(busy.busy_ns.sum()) / window_ns
-    return Quantity(name, words_of(name), Unit.SHARE, total, (), shares)
+    return Quantity(name, words_of(name), units.SHARE, total, (), shares)
 
 
 def step_times(trace: Trace) -> Int64:

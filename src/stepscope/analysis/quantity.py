@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from typing import Any
 
 import numpy as np
 
-from stepscope.units import count_text, duration_text, percent_text, scaled_text, size_text
-
-
-class Unit(Enum):
-    """The unit of a quantity, and how values are written."""
-
-    COUNT = "count"
-    BYTES = "bytes"
-    FLOPS = "flops"
-    SHARE = "share"
-    TIME = "ns"
-
-    def text(self, value: float, word: str = "") -> str:
-        if self is Unit.BYTES:
-            return size_text(value)
-        if self is Unit.FLOPS:
-            return scaled_text(value, "FLOP")
-        if self is Unit.SHARE:
-            return percent_text(value)
-        if self is Unit.TIME:
-            return duration_text(value)
-        if value == int(value):
-            return count_text(int(value), word) if word else f"{int(value):,}"
-        return f"{value:,.4g} {word}s".rstrip() if word else f"{value:,.4g}"
+from stepscope.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +61,8 @@ class Quantity:
 
     def text(self, value: float) -> str:
         return self.unit.text(value)
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [{"name": row.name, "total": row.total} for row in self.rows]
+        amounts = {"total": self.total, "a_step": self.a_step, "unit": self.unit.one}
+        return {"name": self.name, **amounts, "rows": rows}

@@ -24,12 +24,12 @@ from stepscope.analysis.quantities import (
     step_times,
     words_of,
 )
-from stepscope.analysis.quantity import Quantity, Unit
+from stepscope.analysis.quantity import Quantity
 from stepscope.gate.model import Check, Judgement, Outcome
 from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, Allowance, Rules, value_text
 from stepscope.trace.model import Trace
 from stepscope.trace.names import ENGINE
-from stepscope.units import duration_text, percent_text
+from stepscope.units import COUNT, SHARE, duration_text, percent_text
 
 _MORE_ROWS = 4  # named beside the one that grew most
 _NO_STEPS = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"
@@ -180,7 +180,7 @@ def _busy(
     new = [quantity.total or 0.0 for quantity in after]
     fall = min(old) - max(new)
     failed = fall > allowance.amount + min(old) * allowance.share
-    show = Unit.SHARE.text
+    show = SHARE.text
     why = f"devices are busy {_range(new, show)} of the time, in the baseline {_range(old, show)}"
     return Check(
         name,
@@ -231,7 +231,7 @@ def _slower(diff: Diff) -> str:
     new = " (new)" if row.status == NEW else ""
     text = f"{row.what}{new}: {signed(row.difference_ns)} a {diff.unit}"
     if row.before_count or row.after_count:
-        count = Unit.COUNT.text
+        count = COUNT.text
         text += f", {count(_rounded(row.after_count))} calls"
         text += f" and {count(_rounded(row.before_count))} before"
     line = next((table.rows[0] for table in diff.tables if table.by == "line" and table.rows), None)

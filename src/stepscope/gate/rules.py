@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from stepscope import units
 from stepscope.analysis.quantities import quantity_names
-from stepscope.analysis.quantity import Unit
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
-from stepscope.units import duration_of, percent_text, size_of
+from stepscope.units import Unit, duration_of, percent_text, size_of
 
 STEP_TIME = "step_time"
 DEVICE_BUSY = "device_busy"
@@ -137,12 +137,12 @@ def value_text(name: str, value: float) -> str:
 
 def unit_of(name: str) -> Unit:
     if name == STEP_TIME:
-        return Unit.TIME
+        return units.TIME
     if name in _BYTES:
-        return Unit.BYTES
+        return units.BYTES
     if name in _SHARES:
-        return Unit.SHARE
-    return Unit.FLOPS if name == "flops" else Unit.COUNT
+        return units.SHARE
+    return units.FLOPS if name == "flops" else units.COUNT
 
 
 def _wanted(name: str) -> str:

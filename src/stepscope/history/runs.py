@@ -13,10 +13,10 @@ from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.quantities import quantities, step_times
-from stepscope.analysis.quantity import Unit
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.trace.model import Float64, SliceKind, Trace
 from stepscope.trace.revision import BRANCH, CHANGED, COMMIT
+from stepscope.units import BYTES, COUNT, SHARE, TIME, Unit
 
 _WHOLE = 0.9  # of the run: the range around the program, from `stepscope run`
 _PATIENCE_S = 10.0
@@ -34,11 +34,11 @@ class Metric:
 
 
 METRICS = (
-    Metric("step_time", "step time", Unit.TIME),
-    Metric("peak_memory", "peak memory", Unit.BYTES),
-    Metric("all_ops", "operators a step", Unit.COUNT),
-    Metric("kernels", "kernels a step", Unit.COUNT),
-    Metric("device_busy", "device busy time", Unit.SHARE, more_is_better=True),
+    Metric("step_time", "step time", TIME),
+    Metric("peak_memory", "peak memory", BYTES),
+    Metric("all_ops", "operators a step", COUNT),
+    Metric("kernels", "kernels a step", COUNT),
+    Metric("device_busy", "device busy time", SHARE, more_is_better=True),
 )
 
 

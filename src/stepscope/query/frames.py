@@ -21,10 +21,15 @@ from stepscope.analysis.work.work import WorkKind, device_work
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.frames import slices_frame, table_frame, text_series
 from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES
+from stepscope.trace.measures import MEASURES, Sums
 from stepscope.trace.model import NO_SLICE, Int64, SliceKind, Trace
 
 WHEN = ("start_ns", "duration_ns")
 WHERE_IT_RAN = ("pid", "tid", "process", "thread")
+# The columns of slices and samples that other tables have, too.
+OF_OPERATORS = ("name", "overload", *WHEN, "self_ns", "step", "backward", *WHERE_IT_RAN)
+OF_KERNELS = ("name", *WHEN, "step", "correlation")
+OF_SAMPLES = ("time_ns", "duration_ns", *WHERE_IT_RAN, "state", "wait")
 
 
 def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
@@ -39,19 +44,20 @@ def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
 def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     slices = trace.slices
     rows = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
-    base = slices_frame(trace, only=_OP_BASE)[rows]
+    base = slices_frame(trace, only=OF_OPERATORS)[rows]
     shapes, types = _inputs(trace, rows)
-    launched = np.zeros(len(slices) + 1, np.int64)  # the last entry is for NO_SLICE
-    work = device_work(trace)
-    if len(work):
-        np.add.at(launched, work.operator[work.rows], work.duration_ns)
     return base.with_columns(
         id=pl.Series(rows),
         module=_module_names(trace, rows),
         shapes=shapes,
         types=types,
         flops=pl.Series(flops_of(trace)[rows]),
-        device_ns=pl.Series(launched[:-1][rows]),
+        device_ns=_launched(trace, slices.duration_ns, rows),
+        **{
+            added.name: _launched(trace, getattr(slices, added.name), rows)
+            for added in MEASURES
+            if added.sums is Sums.ADDED
+        },
     )
 
 
@@ -63,7 +69,8 @@ def kernels(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
         np.where(work.call == NO_SLICE, -1, slices.start_ns[work.call]) if len(rows) else rows
     )
     kinds = [kind.name.lower() for kind in WorkKind]
-    base = slices_frame(trace, only=("name", *WHEN, "step", "correlation"))[rows]
+    measures = [added.name for added in MEASURES]
+    base = slices_frame(trace, only=(*OF_KERNELS, *measures))[rows]
     module = _module_names(trace, operator)
     launches = pl.Series(launched_ns)
     return base.with_columns(
@@ -106,7 +113,7 @@ def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     around = trace.samples.slice.astype(np.int64)
-    return table_frame(trace, trace.samples, _SAMPLE_BASE).with_columns(
+    return table_frame(trace, trace.samples, OF_SAMPLES).with_columns(
         **_stack_texts(trace, stacks_of_samples(trace), len(trace.samples)),
         inside=_names(trace, around),
         step=_steps_of(trace, around),
@@ -158,6 +165,15 @@ def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 # ---- parts of them
 
 
+def _launched(trace: Trace, values: Int64, rows: Int64) -> pl.Series:
+    """Return what the device work that some operators launched themselves has in all."""
+    sums = np.zeros(len(trace.slices) + 1, np.int64)  # the last entry is for NO_SLICE
+    work = device_work(trace)
+    if len(work):
+        np.add.at(sums, work.operator[work.rows], values[work.rows])
+    return pl.Series(sums[:-1][rows])
+
+
 def _stack_texts(trace: Trace, known_stacks: KnownStacks, rows: int) -> dict[str, pl.Series]:
     stacks = stack_labels(known_stacks, rows, trace.strings)
     innermost = [path[0] if path else "" for path in stacks.texts]
@@ -204,7 +220,6 @@ def _inputs(trace: Trace, rows: Int64) -> tuple[pl.Series, pl.Series]:
     return text_series(shapes, codes), text_series(types, codes)
 
 
-_OP_BASE = ("name", "overload", *WHEN, "self_ns", "step", "backward", *WHERE_IT_RAN)
 _FINDING_TYPES = {
     "place": pl.Int64, "problem": pl.String, "title": pl.String, "severity": pl.String,
     "share": pl.Float64, "saves_ns": pl.Int64, "file": pl.String, "line": pl.Int64,
@@ -216,4 +231,3 @@ _RANK_TYPES = {
     "events": pl.Int64, "lost_events": pl.Int64, "steps": pl.Int64, "step_ns": pl.Int64,
     "device_busy_ns": pl.Int64,
 }  # fmt: skip
-_SAMPLE_BASE = ("time_ns", "duration_ns", *WHERE_IT_RAN, "state", "wait")

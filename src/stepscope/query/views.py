@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from stepscope.analysis.calls.stated_parts import Part
+from stepscope.analysis.host.modules import ModuleTable
 from stepscope.query import frames
 from stepscope.registry import Registry
-from stepscope.trace.model import Trace
+from stepscope.trace.frames import frame_columns
+from stepscope.trace.measures import MEASURES, measures_of
+from stepscope.trace.model import Memory, Samples, Slices, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,26 +22,22 @@ class View:
 
     name: str
     meaning: str
-    columns: Mapping[str, str]
+    stated: Mapping[str, str]
     frame: Callable[[Trace, Collection[str] | None], pl.DataFrame]  # with the columns that a
     # query names, None for all; those of a table that is made quickly may be more
+    has_measures: bool = False  # a column for each measure from outside the package
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Return the meaning of each column, with its unit."""
+        added = MEASURES if self.has_measures else ()
+        return {**self.stated, **{of.name: f"{of.unit.one}; {of.meaning}" for of in added}}
 
 
 VIEWS: Registry[View] = Registry()
 
-_WHERE_IT_RAN = {
-    "pid": "the process, as the recording tool numbered it",
-    "tid": "the thread, or the stream's track",
-    "process": "the process's name",
-    "thread": "the thread's name",
-}
-_WHEN = {
-    "start_ns": "ns; when it started, on the trace's clock",
-    "duration_ns": "ns; how long it took, with all inside it",
-}
-
-
-_STEP_OF = {"step": "the number of the step it started in; null outside of steps"}
+_SLICES = frame_columns(Slices)
+_STEP_OF = {"step": "the number of that slice's step; null if none"}
 _STACK = {
     "frame": "the innermost Python frame: `train.py(12): step`",
     "stack": "all frames, the innermost first, with ` < ` between them",
@@ -54,25 +53,10 @@ VIEWS.register(
         "Everything that has a start and a duration: operators, kernels, ranges, modules, ...",
         {
             "id": "its number in the trace; what `parent` refers to",
-            "name": "what ran",
-            "kind": "operator, range, step, python, runtime, kernel, memcpy, memset, sync, "
-            "device_range, module or other",
-            "category": "what the recording tool calls it",
-            "overload": "the operator's overload",
-            **_WHEN,
-            "self_ns": "ns; its duration less that of the slices directly inside it",
-            **_WHERE_IT_RAN,
-            **_STEP_OF,
-            "parent": "the id of the innermost slice around it on its track; null if none",
-            "depth": "how many slices are around it",
-            "sequence": "ties a backward function to its forward operator",
-            "forward_thread": "the tool's number of the forward operator's thread",
-            "correlation": "ties device work to the call that launched it",
-            "unfinished": "whether the recording ended before it did",
-            "async": "whether its thread did other things meanwhile",
-            "backward": "whether it belongs to the backward pass",
+            **_SLICES,
         },
         frames.slices,
+        has_measures=True,
     )
 )
 VIEWS.register(
@@ -81,20 +65,15 @@ VIEWS.register(
         "Operators of PyTorch and Paddle.",
         {
             "id": "its number in `slices`",
-            "name": "the operator",
-            "overload": "its overload",
+            **{name: _SLICES[name] for name in frames.OF_OPERATORS},
             "module": "the module that it belongs to, also in the backward pass; null if none",
             "shapes": "of its inputs, where they were recorded",
             "types": "of its inputs, where they were recorded",
-            **_WHEN,
-            "self_ns": "ns; without the operators inside it",
-            "device_ns": "ns; of the device work that it launched itself",
             "flops": "floating-point operations by formula; 0 where shapes are not known",
-            **_STEP_OF,
-            "backward": "whether it belongs to the backward pass",
-            **_WHERE_IT_RAN,
+            "device_ns": "ns; of the device work that it launched itself",
         },
         frames.ops,
+        has_measures=True,
     )
 )
 VIEWS.register(
@@ -103,18 +82,16 @@ VIEWS.register(
         "Device work: kernels, copies, fills.",
         {
             "id": "its number in `slices`",
-            "name": "the kernel, or the kind of copy",
+            **{name: _SLICES[name] for name in frames.OF_KERNELS},
             "kind": "compute, communication, copy or fill",
             "device": "the device, as the trace numbers it",
             "stream": "the stream",
-            **_WHEN,
-            "launched_ns": "ns; when the host launched it; null where that is not known",
             "operator": "the operator or range that launched it; null where that is not known",
             "module": "the module of that operator; null if none",
-            **_STEP_OF,
-            "correlation": "ties it to the call that launched it",
+            "launched_ns": "ns; when the host launched it; null where that is not known",
         },
         frames.kernels,
+        has_measures=True,
     )
 )
 VIEWS.register(
@@ -123,7 +100,7 @@ VIEWS.register(
         "The steps of training or inference, and where their time went.",
         {
             "step": "its number",
-            **_WHEN,
+            **{name: _SLICES[name] for name in frames.WHEN},
             "is_whole": "false where its beginning is not known",
             "is_steady": "false for those that warm up or compile",
             "found_by": "what the steps were recognised by: marks, optimizer, module, loader, "
@@ -143,28 +120,8 @@ VIEWS.register(
         "modules",
         "Modules of the model, in the order of first calls; `self` is without those inside.",
         {
-            "model": "the class of the outermost module; empty for all that belongs to none",
-            "name": "the qualified name in the model",
-            "class_name": "its class",
-            "depth": "0 for a model, 1 for its direct children",
-            "calls": "how often it was called",
-            "operators": "how many ran in it, not in the modules called in it",
-            "forward_ns": "ns; in the forward pass",
-            "backward_ns": "ns; in the backward pass",
-            "self_forward_ns": "ns",
-            "self_backward_ns": "ns",
-            "device_ns": "ns; of the device work that it launched",
-            "self_device_ns": "ns",
-            "memory_bytes": "bytes; allocated less freed, on the CPU",
-            "self_memory_bytes": "bytes",
-            "device_memory_bytes": "bytes; allocated less freed, on devices",
-            "self_device_memory_bytes": "bytes",
-            "flops": "floating-point operations",
-            "self_flops": "floating-point operations",
-            "parameters": "how many parameters it has, with all below it",
-            "own_parameters": "how many it has itself",
-            "total_ns": "ns; both passes",
-            "self_ns": "ns; both passes, without the modules called in it",
+            of.name: "; ".join(filter(None, (of.unit.one, of.meaning)))
+            for of in measures_of(ModuleTable).values()
         },
         frames.modules,
     )
@@ -174,17 +131,10 @@ VIEWS.register(
         "memory",
         "Allocations and releases of memory.",
         {
-            "time_ns": "ns; when it was, on the trace's clock",
-            "address": "the pointer",
-            "size": "bytes; negative when it is given back",
-            "device": "cpu, cuda:0, ...",
-            **_WHERE_IT_RAN,
-            "slice": "the id of the innermost slice then running on that thread; null if none",
-            "allocated": "bytes; in use on the device after it",
-            "reserved": "bytes; held by the allocator after it",
+            **frame_columns(Memory),
             **_STACK,
             **_INSIDE,
-            "step": "the number of that slice's step; null if none",
+            **_STEP_OF,
         },
         frames.memory,
     )
@@ -194,14 +144,10 @@ VIEWS.register(
         "samples",
         "What the Python threads were doing, looked at every ms or so.",
         {
-            "time_ns": "ns; when it was taken, on the trace's clock",
-            "duration_ns": "ns; how much time it stands for",
-            **_WHERE_IT_RAN,
-            "state": "python, native, gil (waiting for it), blocked or ready",
-            "wait": "what a blocked thread waited for",
+            **{name: frame_columns(Samples)[name] for name in frames.OF_SAMPLES},
             **_STACK,
             "inside": _INSIDE["inside"],
-            "step": "the number of that slice's step; null if none",
+            **_STEP_OF,
         },
         frames.samples,
     )

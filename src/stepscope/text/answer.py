@@ -9,6 +9,7 @@ from stepscope.analysis.findings.spots import line_words
 from stepscope.analysis.host.step_operators import StepOperators
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, printable, text_lines
+from stepscope.trace.measures import MEASURES
 from stepscope.trace.model import Trace
 from stepscope.units import duration_text, percent_text
 
@@ -92,6 +93,11 @@ def operators_text(
         columns.insert(
             4, Column("device time", [duration_text(float(rows.device_ns[i])) for i in order])
         )
+    for measure in MEASURES:
+        if measure.name in rows.measures:
+            values = rows.measures[measure.name]
+            cells = [measure.unit.text(float(values[i])) for i in order]
+            columns.append(Column(measure.title.lower(), cells))
     return "\n".join(text_lines(columns, max(width - _FIGURES, _NARROWEST_NAME)))
 
 

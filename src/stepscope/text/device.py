@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analysis.device.busy import DeviceBusy, StepBusy, StreamBusy
-from stepscope.analysis.device.communication import CollectiveTable, CommunicationOverlap
-from stepscope.analysis.device.copies import CopyTable
+from stepscope.analysis.base.table import Table
+from stepscope.analysis.device.busy import StepBusy
 from stepscope.analysis.device.kernels import UNKNOWN, KernelTable
 from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
 from stepscope.analysis.device.peaks import Peaks
-from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
+from stepscope.analysis.device.queue import LaunchDelays
 from stepscope.analysis.device.roofline import Roofline
 from stepscope.analysis.device.steps import DeviceSteps
 from stepscope.analysis.work.idle import DeviceIdle, IdleGaps, IdleReason
 from stepscope.analysis.work.kernel_names import kernel_name
-from stepscope.text.layout import Column, printable, rows_left_out, text_lines
-from stepscope.trace.model import Bool, Int64
-from stepscope.units import duration_text, percent_text, rate_text, scaled_text, size_text
+from stepscope.text.layout import Column, measured_column, printable, rows_left_out, text_lines
+from stepscope.trace.measures import Shown
+from stepscope.trace.model import Int64
+from stepscope.units import duration_text, percent_text, scaled_text
 
 OPERATOR_WIDTH = 32
 _NAME_WIDTH = 52
@@ -47,13 +49,6 @@ def numbers(header: str, values: Int64, show: Callable[[int], str]) -> Column:
     return Column(header, [show(value) for value in values.tolist()])
 
 
-def optional(
-    header: str, values: Int64, show: Callable[[int], str], nothing: int = 0
-) -> list[Column]:
-    """Return a column of numbers, or none if no value is above zero."""
-    return [numbers(header, values, show)] if (values != nothing).any() else []
-
-
 def shares(header: str, part: Int64, whole: Int64) -> Column:
     fractions = part / np.maximum(whole, 1)
     return Column(header, [percent_text(share) for share in fractions.tolist()])
@@ -65,21 +60,6 @@ def time_text(ns: int) -> str:
 
 def number_text(count: int) -> str:
     return f"{count:,}"
-
-
-def number_or_blank(value: int) -> str:
-    """Return a number, or an empty text for an unknown one."""
-    return "" if value == UNKNOWN else str(value)
-
-
-def size_or_blank(value: int) -> str:
-    """Return a size, or an empty text for an unknown one."""
-    return "" if value == UNKNOWN else size_text(value) if value else "-"
-
-
-def rate_or_dash(bytes_per_second: float) -> str:
-    """Return a rate, or a dash for an unknown one."""
-    return rate_text(bytes_per_second) if bytes_per_second else "-"
 
 
 def amount_text(count: float, unit: str) -> str:
@@ -110,38 +90,6 @@ REASON_TEXTS = {
 def kernel_name_text(name: str) -> str:
     """Return a kernel's short name without control characters."""
     return printable(kernel_name(name))
-
-
-def busy_text(rows: DeviceBusy) -> str:
-    return table_text(
-        rows.device,
-        -1,
-        [
-            words("Device", rows.device),
-            numbers("Streams", rows.streams, number_text),
-            numbers("Work", rows.work, number_text),
-            numbers("Window", rows.window_ns, time_text),
-            numbers("Busy", rows.busy_ns, time_text),
-            shares("Busy %", rows.busy_ns, rows.window_ns),
-            *_kinds(rows),
-        ],
-    )
-
-
-def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
-    return table_text(
-        rows.device,
-        row_limit,
-        [
-            words("Device", rows.device),
-            words("Stream", rows.stream),
-            numbers("Work", rows.work, number_text),
-            numbers("First to last", rows.end_ns - rows.start_ns, time_text),
-            numbers("Busy", rows.busy_ns, time_text),
-            numbers("Summed", rows.summed_ns, time_text),
-            *_kinds(rows),
-        ],
-    )
 
 
 def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> str:
@@ -201,25 +149,6 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
     )
 
 
-def queue_text(rows: LaunchQueues) -> str:
-    return table_text(
-        rows.device,
-        -1,
-        [
-            words("Device", rows.device),
-            words("Stream", rows.stream),
-            numbers("Launches", rows.launches, number_text),
-            *optional("Unknown", rows.unknown, number_text),
-            numbers("Delay mean", rows.mean_delay_ns, time_text),
-            numbers("median", rows.median_delay_ns, time_text),
-            numbers("longest", rows.max_delay_ns, time_text),
-            numbers("Queue longest", rows.longest, number_text),
-            Column("mean", [f"{length:.1f}" for length in rows.mean_length.tolist()]),
-            numbers("empty", rows.empty_ns, time_text),
-        ],
-    )
-
-
 def delay_text(rows: LaunchDelays, row_limit: int) -> str:
     """Return the work that waited longest for its start."""
     order = np.argsort(-rows.delay_ns, kind="stable")[: row_limit if row_limit >= 0 else None]
@@ -240,92 +169,26 @@ def delay_text(rows: LaunchDelays, row_limit: int) -> str:
 
 
 def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> str:
-    shape = [
-        *([words("Grid", rows.grid)] if any(rows.grid) else []),
-        *([words("Block", rows.block)] if any(rows.block) else []),
-        *optional("Regs", rows.registers, number_or_blank, UNKNOWN),
-        *optional("Shared", rows.shared_memory_bytes, size_or_blank, UNKNOWN),
-        *optional("Occ. %", rows.occupancy_percent, number_or_blank, UNKNOWN),
-    ]
-    return table_text(
-        rows.name,
-        row_limit,
-        [
-            words("Kernel", [cut_middle(kernel_name_text(name)) for name in rows.name]),
-            numbers("Count", rows.count, number_text),
-            numbers("Total", rows.total_ns, time_text),
-            Column("Busy %", [percent_text(share) for share in rows.busy_share.tolist()]),
-            numbers("Mean", rows.mean_ns, time_text),
-            numbers("Max", rows.max_ns, time_text),
-            words("Tensor", rows.tensor_cores),
-            *(shape if details else []),
-            words("Launched by", [cut_middle(name, OPERATOR_WIDTH) for name in rows.operator]),
-        ],
+    short = replace(
+        rows,
+        name=tuple(cut_middle(kernel_name_text(name)) for name in rows.name),
+        operator=tuple(cut_middle(name, OPERATOR_WIDTH) for name in rows.operator),
     )
+    return measured_text(short, row_limit, details=details)
 
 
-def copy_text(rows: CopyTable, row_limit: int = -1) -> str:
-    return table_text(
-        rows.device,
-        row_limit,
-        [
-            words("Device", rows.device),
-            words("Copy", [printable(name) for name in rows.name]),
-            numbers("Count", rows.count, number_text),
-            numbers("Size", rows.bytes, size_text),
-            *optional("Size unknown", rows.untold, number_text),
-            numbers("Time", rows.busy_ns, time_text),
-            Column("Bandwidth", [rate_or_dash(rate) for rate in rows.bytes_per_second]),
-            numbers("Overlapped", rows.hidden_ns, time_text),
-            shares("%", rows.hidden_ns, rows.busy_ns),
-        ],
-    )
+def measured_text(rows: Table, row_limit: int = -1, *, details: bool = True) -> str:
+    """Return the measures of a table, without those that no row has."""
+    where = (Shown.EVERYWHERE, Shown.DETAILS) if details else (Shown.EVERYWHERE,)
+    shown = ((of, values) for of, values in rows.stated().items() if of.shown in where)
+    columns = [measured_column(of, values) for of, values in shown if _has_values(values)]
+    return table_text(range(len(rows)), row_limit, columns)
 
 
-def communication_text(rows: CommunicationOverlap) -> str:
-    return table_text(
-        rows.device,
-        -1,
-        [
-            words("Device", rows.device),
-            numbers("Communication", rows.communication_ns, time_text),
-            numbers("Compute", rows.compute_ns, time_text),
-            numbers("Both", rows.overlap_ns, time_text),
-            numbers("Exposed", rows.exposed_ns, time_text),
-            shares("Exposed %", rows.exposed_ns, rows.communication_ns),
-        ],
-    )
-
-
-def collective_text(rows: CollectiveTable, row_limit: int = -1) -> str:
-    return table_text(
-        rows.device,
-        row_limit,
-        [
-            words("Device", rows.device),
-            words("Collective", [printable(name) for name in rows.collective]),
-            *([words("Type", rows.dtype)] if any(rows.dtype) else []),
-            *optional("Ranks", rows.group_size, number_or_blank, UNKNOWN),
-            numbers("Count", rows.count, number_text),
-            numbers("Total", rows.total_ns, time_text),
-            numbers("Exposed", rows.exposed_ns, time_text),
-            *optional("Size", rows.bytes, size_text),
-            *(
-                [Column("Bandwidth", [rate_or_dash(rate) for rate in rows.bytes_per_second])]
-                if rows.bytes.any()
-                else []
-            ),
-        ],
-    )
-
-
-def _kinds(rows: DeviceBusy | StreamBusy) -> list[Column]:
-    return [
-        *optional("Compute", rows.compute_ns, time_text),
-        *optional("Communication", rows.communication_ns, time_text),
-        *optional("Copies", rows.copy_ns, time_text),
-        *optional("Fills", rows.fill_ns, time_text),
-    ]
+def _has_values(values: Sequence[str] | NDArray[Any]) -> bool:
+    if isinstance(values, np.ndarray):
+        return bool(((values != UNKNOWN) & (values != 0)).any())
+    return any(values)
 
 
 def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
@@ -345,25 +208,9 @@ def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
 
 
 def roofline_text(rows: Roofline, row_limit: int) -> str:
-    columns = [
-        words("Operator", [cut_middle(name, OPERATOR_WIDTH) for name in rows.operator]),
-        words("Type", rows.dtype),
-        words("Shapes", [cut_middle(shapes, OPERATOR_WIDTH) for shapes in rows.shapes]),
-        numbers("Calls", rows.calls, number_text),
-        numbers("Device time", rows.device_ns, time_text),
-        Column("FLOP/s", [amount_text(rate, "FLOP/s") for rate in rows.flops_per_second.tolist()]),
-        Column("Bytes/s", [amount_text(speed, "B/s") for speed in rows.bytes_per_second.tolist()]),
-        Column("FLOP/B", [f"{ratio:,.1f}" if ratio else "-" for ratio in rows.intensity.tolist()]),
-    ]
-    if rows.roof_ns.any():
-        has_roof = rows.roof_ns > 0
-        columns += [
-            words("Limit", [word or "-" for word in rows.limit]),
-            Column("of roof", _or_dash(has_roof, map(percent_text, rows.share.tolist()))),
-            Column("at 80 %", _or_dash(has_roof, map(duration_text, rows.reachable_ns.tolist()))),
-            Column("saved", _or_dash(has_roof, map(duration_text, rows.saved_ns.tolist()))),
-        ]
-    return table_text(rows.operator, row_limit, columns)
+    operators = tuple(cut_middle(name, OPERATOR_WIDTH) for name in rows.operator)
+    shapes = tuple(cut_middle(text, OPERATOR_WIDTH) for text in rows.shapes)
+    return measured_text(replace(rows, operator=operators, shapes=shapes), row_limit)
 
 
 def peaks_text(model: str, peaks: Peaks | None) -> str:
@@ -380,10 +227,6 @@ def peaks_text(model: str, peaks: Peaks | None) -> str:
 
 def most_first(peaks: Peaks) -> list[tuple[str, float]]:
     return sorted(peaks.flops_per_second.items(), key=lambda entry: -entry[1])
-
-
-def _or_dash(is_known_row: Bool, cells: Iterable[str]) -> list[str]:
-    return [cell if is_known else "-" for is_known, cell in zip(is_known_row, cells, strict=True)]
 
 
 def tensor_core_text(rows: TensorCoreTime) -> str:

@@ -8,7 +8,7 @@ from stepscope.analysis.compare.model import GONE, NEW, SAME, Diff, DiffTable, Q
 from stepscope.analysis.compare.side import Side
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, cut, markdown, printable, text_lines
-from stepscope.units import count_text, duration_text, size_text
+from stepscope.units import COUNT, count_text, duration_text
 
 ROWS = 10
 """The default number of rows in each table."""
@@ -135,12 +135,9 @@ def other_lines(diff: Diff) -> Iterator[str]:
 
 
 def quantity_words(quantity: Quantity, unit: str) -> str:
-    if quantity.unit == "bytes":
-        before, after = size_text(quantity.before), size_text(quantity.after)
-        return f"{quantity.what}: {before} to {after}"
-    per_unit = "" if unit == "run" else f" a {unit}"
-    before, after = count_words(quantity.before), count_words(quantity.after)
-    return f"{quantity.what}{per_unit}: {before} to {after}"
+    show = count_words if quantity.unit is COUNT else quantity.unit.text
+    per_unit = f" a {unit}" if quantity.is_each_step and unit != "run" else ""
+    return f"{quantity.what}{per_unit}: {show(quantity.before)} to {show(quantity.after)}"
 
 
 def diff_markdown(diff: Diff, row_limit: int = ROWS) -> str:

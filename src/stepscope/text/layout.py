@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepscope.units import COUNT
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.measures import Measure
 
 _GAP = "  "
 
@@ -42,6 +51,19 @@ class Column(NamedTuple):
     header: str
     cells: list[str]
     is_text: bool = False
+
+
+def measured_column(of: Measure, values: Sequence[str] | NDArray[Any]) -> Column:
+    """Return the values of a measure; those that are not known, -1 or NaN, have an empty text."""
+    if isinstance(values, Sequence):
+        return Column(of.title, [printable(text) for text in values], is_text=True)
+
+    def text(value: float) -> str:
+        if value == -1 or isnan(value):
+            return ""
+        return of.unit.text(value) if value or of.unit is COUNT else "-"
+
+    return Column(of.title, [text(value) for value in values.tolist()])
 
 
 def text_lines(columns: Sequence[Column], max_width: int) -> list[str]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analysis.host.modules import ModuleTable
 from stepscope.formats.base.files import ExportError, output_file
-from stepscope.text.layout import Column, printable, rows_left_out, text_lines
-from stepscope.trace.model import Int64
-from stepscope.units import duration_text, percent_text, scaled_text, size_text
+from stepscope.text.layout import Column, measured_column, printable, rows_left_out, text_lines
+from stepscope.trace.measures import Shown
+from stepscope.units import percent_text
 
 OUTSIDE = "(outside of modules)"
 
@@ -84,34 +86,20 @@ def _columns(rows: ModuleTable, shown: list[int], *, as_tree: bool) -> list[Colu
     def texts(header: str, cell: Callable[[int], str]) -> Column:
         return Column(header, [printable(cell(row)) for row in shown], is_text=True)
 
-    def numbers(header: str, values: Int64, show: Callable[[int], str]) -> list[Column]:
-        return [Column(header, [show(int(values[row])) for row in shown])] if values.any() else []
+    def shares(values: NDArray[Any]) -> list[str]:
+        return [percent_text(int(values[row]), int(rows.self_ns.sum())) for row in shown]
 
     indents = _indents(rows) if as_tree else None
-    whole_ns = int(rows.self_ns.sum())
-
-    def share(ns: int) -> str:
-        return percent_text(ns, whole_ns)
-
-    return [
+    columns = [
         texts("Module", lambda row: _label(rows, row, indents)),
         texts("Class", lambda row: rows.class_name[row]),
-        *numbers("Calls", rows.calls, str),
-        *numbers("Total", rows.total_ns, duration_text),
-        *numbers("Total %", rows.total_ns, share),
-        *numbers("Self", rows.self_ns, duration_text),
-        *numbers("Self %", rows.self_ns, share),
-        *numbers("Forward", rows.forward_ns, duration_text),
-        *numbers("Backward", rows.backward_ns, duration_text),
-        *numbers("Device", rows.device_ns, duration_text),
-        *numbers("Self device", rows.self_device_ns, duration_text),
-        *numbers("Memory", rows.memory_bytes, size_text),
-        *numbers("Self memory", rows.self_memory_bytes, size_text),
-        *numbers("Device memory", rows.device_memory_bytes, size_text),
-        *numbers("FLOPs", rows.flops, scaled_text),
-        *numbers("Operators", rows.operators, str),
-        *numbers("Parameters", rows.parameters, scaled_text),
     ]
+    for of, values in rows.stated().items():
+        if of.shown is Shown.EVERYWHERE and np.any(values):
+            columns.append(measured_column(of, np.asarray(values)[shown]))
+            if of.name in {"total_ns", "self_ns"}:
+                columns.append(Column(f"{of.title} %", shares(np.asarray(values))))
+    return columns
 
 
 def _label(rows: ModuleTable, row: int, indents: list[int] | None) -> str:

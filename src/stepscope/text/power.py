@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from stepscope.analysis.device.counters import CounterMean
 from stepscope.analysis.device.power import DevicePower
-from stepscope.text.layout import Column, text_lines
-from stepscope.units import percent_text
+from stepscope.text.layout import measured_column, text_lines
+from stepscope.trace.measures import Measure, Shown, measures_of
+from stepscope.trace.model import Float64
+from stepscope.units import JOULES, TEXT, percent_text
 
 _WORTH_TELLING = 0.005
 """Throttling for a smaller share of the time is not mentioned."""
@@ -28,9 +32,9 @@ def _parts(power: DevicePower) -> Iterator[str]:
         watts = f"{power.mean_watts:.{0 if power.mean_watts >= 10 else 1}f} W"
         yield f"{watts} {when}{most}"
     if power.joules_per_step is not None:
-        yield f"{joules_text(power.joules_per_step)} a step"
+        yield f"{JOULES.text(power.joules_per_step)} a step"
     elif power.joules is not None:
-        yield f"{joules_text(power.joules)} in all"
+        yield f"{JOULES.text(power.joules)} in all"
     if power.mean_sm_mhz is not None:
         most = f" of {power.most_sm_mhz:,.0f}" if power.most_sm_mhz else ""
         yield f"SM clock {power.mean_sm_mhz:,.0f}{most} MHz"
@@ -64,38 +68,20 @@ def held_down_words(power: DevicePower) -> str:
     )
 
 
-def joules_text(joules: float) -> str:
-    """Return an energy in the unit that suits it: ``53.2 J``, ``1.20 kJ``."""
-    for scale, unit in ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")):
-        if joules >= 0.9995 * scale:
-            return f"{joules / scale:.3g} {unit}"
-    return f"{joules * 1e3:.2g} mJ"
-
-
 def power_text(devices: Sequence[DevicePower]) -> str:
-    columns = [
-        Column("Device", [device.device for device in devices]),
-        _numbers("Power", [device.mean_watts for device in devices], "{:.0f} W"),
-        _numbers("most", [device.most_watts for device in devices], "{:.0f} W"),
-        _numbers("limit", [device.limit_watts for device in devices], "{:.0f} W"),
-        Column("Energy", [_energy(device.joules) for device in devices]),
-        Column("a step", [_energy(device.joules_per_step) for device in devices]),
-        _numbers("SM clock", [device.mean_sm_mhz for device in devices], "{:,.0f} MHz"),
-        _numbers("least", [device.least_sm_mhz for device in devices], "{:,.0f} MHz"),
-        _numbers("Max SM clock", [device.most_sm_mhz for device in devices], "{:,.0f} MHz"),
-        _numbers("Memory clock", [device.mean_memory_mhz for device in devices], "{:,.0f} MHz"),
-        _numbers("Temp.", [device.most_celsius for device in devices], "{:.0f} °C"),
-        _numbers("Busy", [device.busy_share for device in devices], "{:.0%}"),
-        _numbers("Memory busy", [device.memory_share for device in devices], "{:.0%}"),
-        _numbers("Held by power", [device.held_by_power for device in devices], "{:.1%}"),
-        _numbers("by heat", [device.held_by_heat for device in devices], "{:.1%}"),
-    ]
+    columns = [measured_column(of, values) for of, values in power_columns(devices).items()]
     return "\n".join(text_lines(columns, _WIDTH)) + "\n"
 
 
-def _energy(joules: float | None) -> str:
-    return "-" if joules is None else joules_text(joules)
-
-
-def _numbers(title: str, values: Sequence[float | None], form: str) -> Column:
-    return Column(title, ["-" if value is None else form.format(value) for value in values])
+def power_columns(devices: Sequence[DevicePower]) -> dict[Measure, list[str] | Float64]:
+    """Return what is known of some device; NaN for the others."""
+    columns: dict[Measure, list[str] | Float64] = {}
+    for name, of in measures_of(DevicePower).items():
+        if of.shown is Shown.DATA:
+            continue
+        values = [getattr(device, name) for device in devices]
+        if of.unit is TEXT:
+            columns[of] = values
+        elif any(value is not None for value in values):
+            columns[of] = np.array([np.nan if value is None else value for value in values])
+    return columns

@@ -45,6 +45,21 @@ def table_frame(trace: Captured, table: Table, only: Collection[str] | None = No
     return pl.DataFrame(columns)
 
 
+def frame_columns(table: type[Table]) -> dict[str, str]:
+    """Return the columns of a table's frame, and the meaning of each with its unit."""
+    columns: dict[str, str] = {}
+    for name, spec in table.columns().items():
+        if spec.role is Role.TRACK:
+            columns |= _TRACK_MEANINGS
+        elif spec.words is not None and issubclass(spec.words, IntFlag):
+            columns |= _FLAG_MEANINGS
+        elif spec.in_frame and spec.dtype is not None and not spec.transient:
+            words = ", ".join(word.name.lower() for word in spec.words or ())
+            null = "null if none" if spec.may_be_absent else ""
+            columns[name] = "; ".join(filter(None, (spec.unit, spec.meaning, words, null)))
+    return columns
+
+
 def text_series(texts: Sequence[str], codes: NDArray[np.integer[Any]]) -> pl.Series:
     """Return a column of texts, given by number for each row."""
     return _by_code(texts, codes.astype(np.uint32, copy=False))
@@ -68,6 +83,17 @@ def _spelled(
 
 
 _OF_TRACKS = {"pid": "pid", "tid": "tid", "process": "process_name", "thread": "thread_name"}
+_TRACK_MEANINGS = {
+    "pid": "the process, as the recording tool numbered it",
+    "tid": "the thread, or the stream's track",
+    "process": "the process's name",
+    "thread": "the thread's name",
+}
+_FLAG_MEANINGS = {
+    "unfinished": "whether the recording ended before it did",
+    "async": "whether its thread did other things meanwhile",
+    "backward": "whether it belongs to the backward pass",
+}
 
 
 def _flag_series(values: NDArray[Any], flag: int) -> pl.Series:

@@ -21,6 +21,17 @@ def summed(group: NDArray[Any], values: NDArray[Any], groups: int) -> Int64:
     return _native.summed_at(place, np.asarray(values, np.int64), groups)
 
 
+def weighted_mean(
+    group: NDArray[Any], values: Int64, weight: Int64, groups: int, unknown: int = -1
+) -> Int64:
+    """Return the mean of each group's known values, weighted; ``unknown`` where there is none."""
+    known_rows = np.flatnonzero(values != unknown)
+    place, weight = group[known_rows], weight[known_rows]
+    total = summed(place, weight, groups)
+    weighted = summed(place, values[known_rows] * weight, groups)
+    return np.where(total > 0, weighted // np.maximum(total, 1), unknown)
+
+
 def with_children(parent: Int32, own: Int64) -> Int64:
     """Add the values of all rows inside each row, which follow it."""
     return _native.summed_up(parent, own) if own.any() else own

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import Field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.base.labels import Labels
+from stepscope.trace.measures import MEASURES, Measure, Shown, measures_of, measures_of_calls
 
 if TYPE_CHECKING:
     import polars
@@ -20,7 +21,8 @@ Columns = dict[str, Sequence[Any] | NDArray[Any]]
 class Table:
     """A base for frozen dataclasses whose fields are columns of one length.
 
-    A column of texts is a tuple, or Labels where there are many rows; all others are arrays.
+    A column of texts is a tuple, or Labels where there are many rows; all others are arrays. A
+    field that is a mapping has columns by name.
     """
 
     __slots__ = ()
@@ -33,8 +35,30 @@ class Table:
         names = [field.name for field in fields(self)]
         return type(self)(**{name: _taken(getattr(self, name), rows) for name in names})
 
+    def replaced(self, columns: Mapping[str, Any]) -> Self:
+        """Return the rows with other columns; those that are no fields become ``added``."""
+        names = {field.name for field in fields(self)}
+        own = {name: column for name, column in columns.items() if name in names}
+        added = {name: column for name, column in columns.items() if name not in names}
+        return replace(self, added=added, **own)
+
     def to_columns(self) -> Columns:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        columns: Columns = {}
+        for field in fields(self):
+            values = getattr(self, field.name)
+            columns |= values if isinstance(values, Mapping) else {field.name: values}
+        return columns | {of.name: values for of, values in self.stated().items()}
+
+    def stated(self) -> dict[Measure, Sequence[str] | NDArray[Any]]:
+        """Return the columns that are measures, in the order in which they are shown."""
+        columns = {of: getattr(self, name) for name, of in measures_of(type(self)).items()}
+        added = getattr(self, "added", {})
+        of_added = (*measures_of_calls().values(), *MEASURES)
+        return columns | {of: added[of.name] for of in of_added if of.name in added}
+
+    def on_pages(self) -> dict[Measure, Sequence[str] | NDArray[Any]]:
+        """Return the columns that the report's pages show."""
+        return {of: values for of, values in self.stated().items() if of.shown is not Shown.DATA}
 
     def to_polars(self) -> polars.DataFrame:
         """Return the rows as a Polars DataFrame; times in ns, sizes in bytes."""
@@ -46,6 +70,8 @@ class Table:
 def _taken(column: Any, rows: NDArray[Any]) -> Any:
     if column is None:
         return None
+    if isinstance(column, Mapping):
+        return {name: _taken(values, rows) for name, values in column.items()}
     if isinstance(column, tuple):
         return tuple(column[i] for i in np.arange(len(column))[rows].tolist())
     return column.take(rows) if isinstance(column, Labels) else column[rows]

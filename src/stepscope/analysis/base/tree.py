@@ -77,6 +77,11 @@ class CallTree:
         is_event = event[:-1] != NO_PARENT
         return event[around(self.trace.slices.parent, slices, is_event, itself=True)]
 
+    def sums_of(self, values: Int64) -> Int64:
+        """Sum a column of the slices by event; a folded slice counts for the event around it."""
+        rows = np.flatnonzero(values).astype(np.int32)
+        return summed(self.events_around(rows), values[rows], len(self))
+
     def children(self, event: int) -> Int64:
         """Return the direct children of an event, in time order."""
         slices = self.trace.slices

@@ -42,11 +42,17 @@ def launches(tree: CallTree) -> Launches | None:
     work = np.flatnonzero(np.isin(kind, WORK_KINDS))
     host = _launching_event(tree, kind, work)
     work, host = work[host != _NO_LAUNCH], host[host != _NO_LAUNCH]
-    duration = tree.of(slices.duration_ns)
-    self_device_ns = np.where(tree.is_device, duration, 0)
-    launched_ns = summed(host, duration[work], len(tree))
-    device_ns = self_device_ns + with_children(tree.parent, launched_ns)
-    return Launches(work, host, device_ns, self_device_ns + launched_ns)
+    on_device_ns = np.where(tree.is_device, tree.of(slices.duration_ns), 0)
+    self_device_ns = on_device_ns + summed(host, on_device_ns[work], len(tree))
+    return Launches(work, host, with_children(tree.parent, self_device_ns), self_device_ns)
+
+
+def along_calls(tree: CallTree, own: Int64) -> tuple[Int64, Int64]:
+    """Return what each event and its launches have, with that of the calls inside and without."""
+    launched = launches(tree)
+    if launched is not None:
+        own = own + summed(launched.host, own[launched.work], len(tree))
+    return with_children(tree.parent, own), own
 
 
 @shared

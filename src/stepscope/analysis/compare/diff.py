@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -24,20 +24,23 @@ from stepscope.analysis.compare.model import (
     Quantity,
     Row,
 )
-from stepscope.analysis.compare.side import Amount, Amounts, Side, Work, side_of
+from stepscope.analysis.compare.side import Amount, Amounts, Run, Side, Work, side_of
 from stepscope.analysis.compare.sorting import knows_shapes
 from stepscope.analysis.compare.statistics import Comparison, compare_samples, corrected
 from stepscope.analysis.findings import Finding, find_problems
 from stepscope.analysis.memory.blocks import blocks_of_device, totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
-from stepscope.trace.model import SliceKind, Trace
+from stepscope.analysis.quantities import measured_quantities
+from stepscope.analysis.quantity import Quantity as Counted
+from stepscope.trace.model import Bool, SliceKind, Trace
+from stepscope.units import BYTES
 
 _SYNCHRONIZE = ("Synchronize", "synchronize")
 
 
 def memory_changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Quantity]:
     return [
-        Quantity(f"peak memory, {device}", before[device], after[device], "bytes")
+        Quantity(f"peak memory, {device}", before[device], after[device], BYTES, is_each_step=False)
         for device in before
         if device in after
     ]
@@ -56,22 +59,46 @@ def peaks_of(traces: Sequence[Trace]) -> dict[str, float]:
 
 
 def count_changes(sides: tuple[Side, Side]) -> list[Quantity]:
-    counted = [_events(side) for side in sides]
-    return [
-        Quantity(what, counted[0][what], counted[1][what])
-        for what in counted[0]
-        if counted[0][what] or counted[1][what]
+    counts = [_events(side) for side in sides]
+    events = [
+        Quantity(what, before, counts[1][what])
+        for what, before in counts[0].items()
+        if before or counts[1][what]
     ]
+    return [*events, *_measure_changes(sides)]
+
+
+def _measure_changes(sides: tuple[Side, Side]) -> Iterator[Quantity]:
+    """Yield the measures from outside the package that both sides have, each the mean of runs."""
+    before, after = (_measures(side) for side in sides)
+    for name in before.keys() & after.keys():
+        one, runs = before[name][0], (before[name], after[name])
+        was, now = (float(np.mean([of.a_step or of.total or 0 for of in side])) for side in runs)
+        yield Quantity(one.words, was, now, one.unit, is_each_step=one.a_step is not None)
+
+
+def _measures(side: Side) -> dict[str, list[Counted]]:
+    measures: dict[str, list[Counted]] = {}
+    for run in side.runs:
+        for one in measured_quantities(run.trace):
+            measures.setdefault(one.name, []).append(one)
+    return measures
+
+
+def _in_windows(run: Run) -> Bool:
+    """Return a mask of the slices that start in a steady step."""
+    start_ns = run.trace.slices.start_ns
+    at = np.searchsorted(run.windows.start_ns, start_ns, side="right") - 1
+    return (at >= 0) & (start_ns < run.windows.end_ns[at])
 
 
 def _events(side: Side) -> dict[str, float]:
     sums = dict.fromkeys(("operators", "kernels", "copies", "synchronisations"), 0)
     steps = 0
     for run in side.runs:
-        slices, chosen = run.trace.slices, run.windows
-        steps += len(chosen)
-        at = np.searchsorted(chosen.start_ns, slices.start_ns, side="right") - 1
-        inside = (at >= 0) & (slices.start_ns < chosen.end_ns[at])
+        slices = run.trace.slices
+        steps += len(run.windows)
+        inside = _in_windows(run)
         kind = slices.kind[inside]
         sums["operators"] += int((kind == SliceKind.OPERATOR).sum())
         sums["kernels"] += int((kind == SliceKind.KERNEL).sum())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.registry import Registry
-from stepscope.units import duration_text
+from stepscope.units import COUNT, Unit, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,8 @@ class Quantity:
     what: str
     before: float
     after: float
-    unit: str = ""  # "bytes", or "" for a number per step
+    unit: Unit = COUNT
+    is_each_step: bool = True  # whether it is of a step, rather than of the whole run
 
     @property
     def difference(self) -> float:
@@ -118,7 +119,7 @@ class Quantity:
             "before": self.before,
             "after": self.after,
             "difference": self.difference,
-            "unit": self.unit,
+            "unit": self.unit.one,
         }
 
 

@@ -14,41 +14,53 @@ from stepscope.analysis.base.sums import summed
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
-from stepscope.trace.model import Int64, Trace
+from stepscope.trace.measures import Shown, measure, states
+from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.units import COUNT, SHARE, TEXT, TIME
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceBusy(Table):
     """One row per device. Every ``..._ns`` but the last is a union of intervals."""
 
-    device: tuple[str, ...]
-    streams: Int64
-    work: Int64  # kernels, copies and fills
-    window_ns: Int64  # the recorded time
-    busy_ns: Int64
-    idle_ns: Int64  # the window less the busy time
-    compute_ns: Int64  # of kernels that do not communicate
-    communication_ns: Int64
-    copy_ns: Int64
-    fill_ns: Int64
-    summed_ns: Int64  # all durations; above busy_ns by what ran at the same time
+    device: tuple[str, ...] = measure("Device", TEXT)
+    streams: Int64 = measure("Streams", COUNT)
+    work: Int64 = measure("Work", COUNT, "Kernels, copies and fills")
+    window_ns: Int64 = measure("Recorded", TIME)
+    busy_ns: Int64 = measure("Busy", TIME)
+    idle_ns: Int64 = measure("Idle", TIME, shown=Shown.PAGES)
+    compute_ns: Int64 = measure("Compute", TIME, "Of kernels that do not communicate")
+    communication_ns: Int64 = measure("Communication", TIME)
+    copy_ns: Int64 = measure("Copies", TIME)
+    fill_ns: Int64 = measure("Fills", TIME)
+    summed_ns: Int64 = measure("Summed", TIME, "All durations", shown=Shown.DATA)
+
+    @property
+    @states("Busy %", SHARE, after="busy_ns")
+    def busy_share(self) -> Float64:
+        return self.busy_ns / np.maximum(self.window_ns, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamBusy(Table):
     """One row per stream."""
 
-    device: tuple[str, ...]
-    stream: tuple[str, ...]
-    work: Int64
-    start_ns: Int64  # of the first piece of work
-    end_ns: Int64  # of the last
-    busy_ns: Int64  # a union: kernels may overlap on one stream
-    summed_ns: Int64
-    compute_ns: Int64
-    communication_ns: Int64
-    copy_ns: Int64
-    fill_ns: Int64
+    device: tuple[str, ...] = measure("Device", TEXT)
+    stream: tuple[str, ...] = measure("Stream", TEXT)
+    work: Int64 = measure("Work", COUNT)
+    start_ns: Int64 = measure("Start", TIME, "Of the first piece of work", shown=Shown.DATA)
+    end_ns: Int64 = measure("End", TIME, "Of the last piece of work", shown=Shown.DATA)
+    busy_ns: Int64 = measure("Busy", TIME)  # a union: kernels may overlap on one stream
+    summed_ns: Int64 = measure("Summed", TIME)
+    compute_ns: Int64 = measure("Compute", TIME, "Of kernels that do not communicate")
+    communication_ns: Int64 = measure("Communication", TIME)
+    copy_ns: Int64 = measure("Copies", TIME)
+    fill_ns: Int64 = measure("Fills", TIME)
+
+    @property
+    @states("First to last", TIME, after="work")
+    def span_ns(self) -> Int64:
+        return self.end_ns - self.start_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import COLLECTIVE, DTYPE, GROUP_SIZE, IN_ELEMENTS, OUT_ELEMENTS
+from stepscope.trace.measures import Shown, measure, states
 from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.units import BANDWIDTH, BYTES, COUNT, SHARE, TEXT, TIME
 
 _UNKNOWN = -1
 _NCCL_NAME = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
@@ -32,32 +34,43 @@ _COLLECTIVE_WORD = re.compile(
 class CommunicationOverlap(Table):
     """One row per device; unions of intervals."""
 
-    device: tuple[str, ...]
-    communication_ns: Int64
-    compute_ns: Int64
-    overlap_ns: Int64  # both passes
+    device: tuple[str, ...] = measure("Device", TEXT)
+    communication_ns: Int64 = measure("Communication", TIME)
+    compute_ns: Int64 = measure("Compute", TIME)
+    overlap_ns: Int64 = measure("Both", TIME)
 
     @property
+    @states("Exposed", TIME, "Communication without compute", after="overlap_ns")
     def exposed_ns(self) -> Int64:
         """Return the exposed communication: the time without compute."""
         return self.communication_ns - self.overlap_ns
+
+    @property
+    @states("Exposed %", SHARE, after="overlap_ns")
+    def exposed_share(self) -> Float64:
+        return self.exposed_ns / np.maximum(self.communication_ns, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTable(Table):
     """One row per device, collective, type and size of the group, by time."""
 
-    device: tuple[str, ...]
-    collective: tuple[str, ...]  # as the trace says, else from the kernel's name
-    dtype: tuple[str, ...]  # "" if unknown
-    group_size: Int64  # -1 if unknown
-    count: Int64
-    bytes: Int64  # the larger of input and output on this device, for calls with a known size
-    told_ns: Int64  # the time of calls with a known size
-    total_ns: Int64
-    exposed_ns: Int64  # of their union, the time in which no compute ran
+    device: tuple[str, ...] = measure("Device", TEXT)
+    collective: tuple[str, ...] = measure(
+        "Collective", TEXT, "As the trace says, else from the kernel's name"
+    )
+    dtype: tuple[str, ...] = measure("Type", TEXT)
+    group_size: Int64 = measure("Ranks", COUNT)
+    count: Int64 = measure("Count", COUNT)
+    bytes: Int64 = measure(
+        "Size", BYTES, "The larger of input and output on this device, where the size is known"
+    )
+    told_ns: Int64 = measure("Of known size", TIME, shown=Shown.DATA)
+    total_ns: Int64 = measure("Total", TIME)
+    exposed_ns: Int64 = measure("Exposed", TIME, "While no compute ran")
 
     @property
+    @states("Bandwidth", BANDWIDTH, after="exposed_ns")
     def bytes_per_second(self) -> Float64:
         """Return the bytes of a call over its time, what NCCL's tests call algbw; 0 for unknown."""
         return per_second(self.bytes, self.told_ns)

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope import units
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.keys import BYTES
+from stepscope.trace.measures import Shown, measure, states
 from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.units import BANDWIDTH, COUNT, SHARE, TEXT, TIME
 
 _UNKNOWN = -1
 
@@ -19,21 +22,30 @@ _UNKNOWN = -1
 class CopyTable(Table):
     """One row per device and kind of copy, by time: ``Memcpy HtoD (Pinned -> Device)``."""
 
-    device: tuple[str, ...]
-    name: tuple[str, ...]
-    count: Int64
-    bytes: Int64  # of the copies with a known size
-    untold: Int64  # copies of unknown size
-    total_ns: Int64  # all durations
-    busy_ns: Int64  # the union: copies of two streams may run at once
-    hidden_ns: Int64  # of busy_ns, the time in which a kernel ran on the device, too
+    device: tuple[str, ...] = measure("Device", TEXT)
+    name: tuple[str, ...] = measure("Copy", TEXT)
+    count: Int64 = measure("Count", COUNT)
+    bytes: Int64 = measure("Size", units.BYTES, "Of the copies with a known size")
+    untold: Int64 = measure("Size unknown", COUNT)
+    total_ns: Int64 = measure("Time", TIME)
+    busy_ns: Int64 = measure(
+        "Busy", TIME, "The union: copies of two streams may run at once", shown=Shown.DATA
+    )
+    hidden_ns: Int64 = measure("Overlapped", TIME, "While a kernel ran on the device")
 
     @property
+    @states("Overlapped %", SHARE, "Of the time in which copies ran", after="hidden_ns")
+    def hidden_share(self) -> Float64:
+        return self.hidden_ns / np.maximum(self.busy_ns, 1)
+
+    @property
+    @states("Exposed", TIME, "While no kernel ran", after="hidden_ns", shown=Shown.PAGES)
     def exposed_ns(self) -> Int64:
         """Return the time in which copies ran and no kernel did."""
         return self.busy_ns - self.hidden_ns
 
     @property
+    @states("Bandwidth", BANDWIDTH, after="total_ns")
     def bytes_per_second(self) -> Float64:
         """Return what the copies achieved while they ran; 0 where no size is known."""
         return per_second(self.bytes, self.total_ns)

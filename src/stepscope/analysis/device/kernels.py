@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,15 @@ import numpy as np
 
 from stepscope.analysis.base.labels import shown_name
 from stepscope.analysis.base.shared import shared
-from stepscope.analysis.base.sums import distinct, distinct_pairs, summed
+from stepscope.analysis.base.sums import distinct, distinct_pairs, summed, weighted_mean
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.math import uses_tensor_cores
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.measures import Shown, Sums, added_measures, measure, measured
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
+from stepscope.units import BYTES, COUNT, SHARE, TEXT, TIME
 
 UNKNOWN = -1
 _REGISTERS = "registers per thread"
@@ -30,22 +33,39 @@ class KernelTable(Table):
     Shape and memory are those of the kernel's longest run.
     """
 
-    name: tuple[str, ...]
-    kind: tuple[str, ...]  # "compute" or "communication"
-    tensor_cores: tuple[str, ...]  # "yes", "no" or "unknown"; see device/math.py
-    count: Int64
-    total_ns: Int64
-    mean_ns: Int64
-    min_ns: Int64
-    max_ns: Int64
-    busy_share: Float64  # of the busy time of all devices; overlaps count twice
-    grid: tuple[str, ...]  # "32,8,1"; "" if unknown
-    block: tuple[str, ...]
-    registers: Int64  # a thread
-    shared_memory_bytes: Int64  # a block
-    occupancy_percent: Int64  # as Kineto estimates it: the mean over the kernel's time
-    operator: tuple[str, ...]  # the operator that launched most of its time, "" if unknown
-    operators: Int64  # how many different ones launched it
+    name: tuple[str, ...] = measure("Name", TEXT)
+    count: Int64 = measure("Calls", COUNT)
+    total_ns: Int64 = measure("Total", TIME)
+    busy_share: Float64 = measure(
+        "Of busy time", SHARE,
+        "Of the time in which any device was busy; overlapping kernels count twice",
+    )  # fmt: skip
+    mean_ns: Int64 = measure("Mean", TIME)
+    min_ns: Int64 = measure("Shortest", TIME, shown=Shown.PAGES)
+    max_ns: Int64 = measure("Longest", TIME)
+    kind: tuple[str, ...] = measure("Kind", TEXT, "compute or communication", shown=Shown.PAGES)
+    tensor_cores: tuple[str, ...] = measure(
+        "Tensor cores", TEXT, "yes, no or unknown: inferred from the kernel's name"
+    )
+    operator: tuple[str, ...] = measure(
+        "Launched by", TEXT, "The operator that launched most of its time"
+    )
+    operators: Int64 = measure(
+        "Operators", COUNT, "How many different operators launched it", shown=Shown.PAGES
+    )
+    grid: tuple[str, ...] = measure("Grid", TEXT, "Of the longest run", shown=Shown.DETAILS)
+    block: tuple[str, ...] = measure("Block", TEXT, "Of the longest run", shown=Shown.DETAILS)
+    registers: Int64 = measure(
+        "Registers", COUNT, "Per thread, in the longest run", shown=Shown.DETAILS
+    )
+    shared_memory_bytes: Int64 = measure(
+        "Shared memory", BYTES, "Per block, in the longest run", shown=Shown.DETAILS
+    )
+    occupancy_percent: Int64 = measure(
+        "Occupancy %", COUNT, "The trace's estimate, averaged over the kernel's time",
+        shown=Shown.DETAILS,
+    )  # fmt: skip
+    added: Mapping[str, Int64] = added_measures()
 
 
 @shared
@@ -82,10 +102,23 @@ def kernel_table(trace: Trace, work: DeviceWork | None = None) -> KernelTable:
         block=tuple(block for _, block in shapes),
         registers=_integer(trace, _REGISTERS)[rows[longest]],
         shared_memory_bytes=_integer(trace, _SHARED_MEMORY)[rows[longest]],
-        occupancy_percent=_occupancy(trace, rows, group, duration_ns, len(ids)),
+        occupancy_percent=weighted_mean(
+            group, _integer(trace, _OCCUPANCY)[rows], duration_ns, len(ids), UNKNOWN
+        ),
         operator=operator,
         operators=operators,
+        added=sums_of_slices(trace, rows, group, len(ids)),
     )
+
+
+def sums_of_slices(trace: Trace, rows: Int64, group: Int64, groups: int) -> dict[str, Int64]:
+    """Return the added measures of some slices by group."""
+    return {
+        added.name: weighted_mean(group, values[rows], trace.slices.duration_ns[rows], groups)
+        if added.sums is Sums.WEIGHTED
+        else summed(group, values[rows], groups)
+        for added, values in measured(trace.slices)
+    }
 
 
 def _integer(trace: Trace, key: str) -> Int64:
@@ -102,14 +135,6 @@ def _shape(trace: Trace, row: int) -> tuple[str, str]:
 
 def _numbers(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else ""
-
-
-def _occupancy(trace: Trace, rows: Int64, group: Int64, duration_ns: Int64, groups: int) -> Int64:
-    percent = _integer(trace, _OCCUPANCY)[rows]
-    stated = np.flatnonzero(percent != UNKNOWN)
-    weight_ns = summed(group[stated], duration_ns[stated], groups)
-    weighted = summed(group[stated], percent[stated] * duration_ns[stated], groups)
-    return np.where(weight_ns > 0, weighted // np.maximum(weight_ns, 1), UNKNOWN)
 
 
 def _operators(

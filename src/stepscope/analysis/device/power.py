@@ -37,7 +37,9 @@ from stepscope.analysis.device.counters import (
     mean_over,
     readings_of,
 )
+from stepscope.trace.measures import Shown, measure
 from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.units import COUNT, DEGREES, JOULES, MEGAHERTZ, SHARE, TEXT, TIME, WATTS
 
 # The energy counter must have moved this often for its ends to be known to a few percent.
 MIN_MOVES = 20
@@ -50,26 +52,28 @@ class DevicePower:
     None: the device does not tell.
     """
 
-    device: str
-    readings: int
-    over_ns: int
-    steps: int  # 0: over the run
-    mean_watts: float | None
-    most_watts: float | None
-    limit_watts: float | None
-    joules: float | None
-    joules_per_step: float | None
-    joules_by: str  # "counter" of the device, or its "power"
-    mean_sm_mhz: float | None
-    least_sm_mhz: float | None
-    most_sm_mhz: float | None  # that the device can
-    mean_memory_mhz: float | None
-    most_celsius: float | None
-    busy_share: float | None  # of the time: some kernel ran
-    memory_share: float | None
-    held_by_power: float | None  # share of the time in which clocks were held down
-    held_by_heat: float | None
-    held_by_hardware: float | None  # for an unstated reason
+    device: str = measure("Device", TEXT)
+    readings: int = measure("Readings", COUNT, shown=Shown.DATA)
+    over_ns: int = measure("Over", TIME, shown=Shown.DATA)
+    steps: int = measure("Steps", COUNT, "0: over the run", shown=Shown.DATA)
+    mean_watts: float | None = measure("Power", WATTS)
+    most_watts: float | None = measure("Most", WATTS)
+    limit_watts: float | None = measure("Limit", WATTS)
+    joules: float | None = measure("Energy", JOULES)
+    joules_per_step: float | None = measure("A step", JOULES)
+    joules_by: str = measure("By", TEXT, "The device's counter, or its power", shown=Shown.DATA)
+    mean_sm_mhz: float | None = measure("SM clock", MEGAHERTZ)
+    least_sm_mhz: float | None = measure("Lowest", MEGAHERTZ)
+    most_sm_mhz: float | None = measure("It can", MEGAHERTZ)
+    mean_memory_mhz: float | None = measure("Memory clock", MEGAHERTZ)
+    most_celsius: float | None = measure("Hottest", DEGREES)
+    busy_share: float | None = measure("Busy", SHARE, "Of the time, in which some kernel ran")
+    memory_share: float | None = measure("Memory busy", SHARE)
+    held_by_power: float | None = measure(
+        "Held by power", SHARE, "Of the time, in which the power limit held the clocks down"
+    )
+    held_by_heat: float | None = measure("By heat", SHARE)
+    held_by_hardware: float | None = measure("By the hardware", SHARE, "For an unstated reason")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

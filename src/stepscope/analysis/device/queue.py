@@ -15,7 +15,9 @@ import numpy as np
 from stepscope.analysis.base.labels import Labels
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.work.work import DeviceWork, device_work
+from stepscope.trace.measures import measure
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
+from stepscope.units import COUNT, RATIO, TEXT, TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,18 @@ class LaunchDelays(Table):
 class LaunchQueues(Table):
     """One row per stream, and one per device that has several (``stream`` is "all")."""
 
-    device: tuple[str, ...]
-    stream: tuple[str, ...]
-    launches: Int64  # pieces of work whose launching call is known
-    unknown: Int64  # and those of rows outside
-    mean_delay_ns: Int64
-    median_delay_ns: Int64
-    max_delay_ns: Int64
-    longest: Int64  # the most pieces of work that waited at a time
-    empty_ns: Int64  # time without waiting work, from the first call to the last start
-    mean_length: Float64  # over that time
+    device: tuple[str, ...] = measure("Device", TEXT)
+    stream: tuple[str, ...] = measure("Stream", TEXT)
+    launches: Int64 = measure("Launches", COUNT, "Pieces of work whose launching call is known")
+    unknown: Int64 = measure("Unknown", COUNT, "Pieces of work whose launching call is not known")
+    mean_delay_ns: Int64 = measure("Mean delay", TIME)
+    median_delay_ns: Int64 = measure("Median delay", TIME)
+    max_delay_ns: Int64 = measure("Longest delay", TIME)
+    longest: Int64 = measure("Longest queue", COUNT, "Pieces of work that waited at a time")
+    empty_ns: Int64 = measure(
+        "Empty", TIME, "Time without waiting work, from the first call to the last start"
+    )
+    mean_length: Float64 = measure("Mean queue", RATIO, "Over that time")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope import units
 from stepscope.analysis.base.shared import shared
 from stepscope.analysis.base.sums import around, distinct, distinct_pairs, summed
 from stepscope.analysis.base.table import Table
@@ -24,7 +25,9 @@ from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.keys import BYTES
+from stepscope.trace.measures import Shown, measure, states
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
+from stepscope.units import BYTES_RATE, COUNT, FLOPS, FLOPS_RATE, RATIO, SHARE, TEXT, TIME
 
 REACHABLE = 0.8  # good kernels reach this share of the roof
 # Caches are about this many times as fast as memory; what is faster yet reads less.
@@ -41,15 +44,22 @@ class Roofline(Table):
     Copies within a device that no operator with known inputs asked for are named as such.
     """
 
-    operator: tuple[str, ...]
-    dtype: tuple[str, ...]  # the type of the computation: tf32 is float32 on tensor cores
-    shapes: tuple[str, ...]  # of the inputs: "8192x512, 512x64"
-    calls: Int64
-    device_ns: Int64
-    flops: Int64
-    bytes: Int64  # at least the inputs and the result, each once; 0 if unknown
-    compute_ns: Float64  # at the type's peak; 0 if unknown
-    memory_ns: Float64  # at the memory's peak
+    operator: tuple[str, ...] = measure("Operator", TEXT)
+    dtype: tuple[str, ...] = measure(
+        "Type", TEXT, "In which the device computes: tf32 is float32 on tensor cores"
+    )
+    shapes: tuple[str, ...] = measure("Shapes", TEXT)  # of the inputs: "8192x512, 512x64"
+    calls: Int64 = measure("Calls", COUNT)
+    device_ns: Int64 = measure("Device time", TIME)
+    flops: Int64 = measure(
+        "FLOPs", FLOPS, "Floating-point operations, counted from the input shapes",
+        shown=Shown.PAGES,
+    )  # fmt: skip
+    bytes: Int64 = measure(  # 0 if unknown
+        "Bytes", units.BYTES, "At least: inputs and results, each moved once", shown=Shown.PAGES
+    )
+    compute_ns: Float64 = measure("At the type's peak", TIME, shown=Shown.DATA)  # 0 if unknown
+    memory_ns: Float64 = measure("At the memory's peak", TIME, shown=Shown.DATA)
 
     @property
     def roof_ns(self) -> Float64:
@@ -57,39 +67,46 @@ class Roofline(Table):
         return np.maximum(self.compute_ns, self.memory_ns)
 
     @property
+    @states("Limit", TEXT, "Which of the two peaks makes the roof", after="device_ns")
+    def limit(self) -> tuple[str, ...]:
+        """Return what the roof of each is: ``compute``, ``memory``, "" where it is not known."""
+        by = np.where(self.compute_ns >= self.memory_ns, "compute", "memory")
+        return tuple(np.where(self.roof_ns > 0, by, "").tolist())
+
+    @property
+    @states("Of roof", SHARE, "The shortest possible time over the device time", after="device_ns")
     def share(self) -> Float64:
-        """Return how near the operator is to its roof, 0 to 1."""
         return np.minimum(self.roof_ns / np.maximum(self.device_ns, 1), 1.0)
 
     @property
+    @states(
+        "At 80 % of roof", TIME, "What good kernels reach; no kernel takes less than 2 µs",
+        after="device_ns",
+    )  # fmt: skip
     def reachable_ns(self) -> Float64:
         """Return the time at 80 % of the roof, at most the present time; 0 if unknown."""
         least_ns = np.maximum(self.roof_ns / REACHABLE, SHORTEST_NS * self.calls)
         return np.minimum(least_ns, self.device_ns) * (self.roof_ns > 0)
 
     @property
+    @states("Would save", TIME, after="device_ns")
     def saved_ns(self) -> Float64:
-        """Return what would be saved at 80 % of the roof."""
         return (self.device_ns - self.reachable_ns) * (self.roof_ns > 0)
 
     @property
-    def intensity(self) -> Float64:
-        """Return operations for each byte; 0 where the bytes are not known."""
-        return np.where(self.bytes > 0, self.flops / np.maximum(self.bytes, 1), 0.0)
-
-    @property
+    @states("FLOP/s", FLOPS_RATE, after="device_ns")
     def flops_per_second(self) -> Float64:
         return self.flops * 1e9 / np.maximum(self.device_ns, 1)
 
     @property
+    @states("Bytes/s", BYTES_RATE, after="device_ns")
     def bytes_per_second(self) -> Float64:
         return self.bytes * 1e9 / np.maximum(self.device_ns, 1)
 
     @property
-    def limit(self) -> tuple[str, ...]:
-        """Return what the roof of each is: ``compute``, ``memory``, "" where it is not known."""
-        by = np.where(self.compute_ns >= self.memory_ns, "compute", "memory")
-        return tuple(np.where(self.roof_ns > 0, by, "").tolist())
+    @states("FLOP/B", RATIO, "Operations for each byte; 0 if unknown", after="device_ns")
+    def intensity(self) -> Float64:
+        return np.where(self.bytes > 0, self.flops / np.maximum(self.bytes, 1), 0.0)
 
 
 @shared

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,18 @@ from stepscope.analysis.base.labels import Labels, name_labels, overload_labels,
 from stepscope.analysis.base.sums import summed
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.base.tree import CallTree, call_tree
-from stepscope.analysis.calls.launches import Launches, launches
+from stepscope.analysis.calls.launches import Launches, along_calls, launches
 from stepscope.analysis.code.stacks import stack_labels, stack_of_events
 from stepscope.analysis.memory.by_event import with_memory
+from stepscope.trace.measures import (
+    Measure,
+    Sums,
+    added_measures,
+    measure,
+    measured,
+    measures_of,
+    measures_of_calls,
+)
 from stepscope.trace.model import (
     NO_PARENT,
     Bool,
@@ -26,6 +35,7 @@ from stepscope.trace.model import (
     Trace,
     UInt32,
 )
+from stepscope.units import BYTES, FLOPS, TIME
 
 if TYPE_CHECKING:
     import polars
@@ -33,8 +43,6 @@ if TYPE_CHECKING:
 Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
-
-_Text = TypeVar("_Text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +59,54 @@ class Averages(Table):
     is_annotation: Bool
     is_async: Bool  # the first ended on another thread than it started on
     is_top_level: Bool  # the first has no parent
-    cpu_ns: Int64
-    self_cpu_ns: Int64
-    device_ns: Int64
-    self_device_ns: Int64
-    cpu_bytes: Int64 | None = None  # allocated less freed; None: memory was not recorded
-    self_cpu_bytes: Int64 | None = None
-    device_bytes: Int64 | None = None
-    self_device_bytes: Int64 | None = None
-    flops: Int64 | None = None  # None: not asked for
+    cpu_ns: Int64 = measure(
+        "Total time", TIME, "Time on the host, with the calls inside; a call inside another of the "
+        "same name counts once", Sums.CALLS,
+    )  # fmt: skip
+    self_cpu_ns: Int64 = measure(
+        "Self time", TIME, "Time on the host, without the calls inside and without waiting",
+        Sums.ADDED,
+    )  # fmt: skip
+    device_ns: Int64 = measure(
+        "Total device", TIME, "Time of the device work that it and the calls inside launched",
+        Sums.CALLS,
+    )  # fmt: skip
+    self_device_ns: Int64 = measure(
+        "Self device", TIME, "Time of the device work that it launched itself", Sums.ADDED
+    )
+    cpu_bytes: Int64 | None = measure(  # None: memory was not recorded
+        "Memory", BYTES, "Allocated less freed on the CPU", Sums.CALLS, default=None
+    )
+    self_cpu_bytes: Int64 | None = measure(
+        "Self memory", BYTES, "Allocated less freed on the CPU, without the calls inside",
+        Sums.ADDED, default=None,
+    )  # fmt: skip
+    device_bytes: Int64 | None = measure(
+        "Device memory", BYTES, "Allocated less freed on devices", Sums.CALLS, default=None
+    )
+    self_device_bytes: Int64 | None = measure(
+        "Self device memory", BYTES, "Allocated less freed on devices, without the calls inside",
+        Sums.ADDED, default=None,
+    )  # fmt: skip
+    flops: Int64 | None = measure(  # None: not asked for
+        "FLOPs", FLOPS, "Floating-point operations, counted from the input shapes", Sums.ADDED,
+        default=None,
+    )  # fmt: skip
     input_shapes: Labels[str] | None = None  # None: not asked for
     overload_name: Labels[str] | None = None
     stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
+    added: Mapping[str, Int64] = added_measures()
+
+    @classmethod
+    def measures(cls) -> dict[str, Measure]:
+        """Return the measures that add up, those from outside the package included."""
+        return {**measures_of(cls), **measures_of_calls()}
+
+    def sums(self) -> dict[str, Int64]:
+        """Return the known columns that add up."""
+        stated = {name: getattr(self, name) for name in measures_of(Averages)}
+        known = {name: column for name, column in stated.items() if column is not None}
+        return {**known, **self.added}
 
     @property
     def total_self_cpu_ns(self) -> int:
@@ -93,10 +137,9 @@ class Averages(Table):
         columns: Columns = {
             name: list(column) for name, column in texts.items() if column is not None
         }
-        for name in _NUMBERS:
-            column = getattr(self, name)
-            if column is not None:
-                columns[name] = np.asarray(column)
+        for name in _FLAGS_AND_COUNT:
+            columns[name] = np.asarray(getattr(self, name))
+        columns |= {name: np.asarray(column) for name, column in self.sums().items()}
         if self.flops is not None:
             columns["flops_per_second"] = self.flops_per_second
         return columns
@@ -106,11 +149,7 @@ class Averages(Table):
         return polars_frame(self.to_columns())
 
 
-_TIMES = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")
-_BYTES = ("cpu_bytes", "self_cpu_bytes", "device_bytes", "self_device_bytes")
-SUMS = (*_TIMES, *_BYTES, "flops")  # the columns of Averages that add up
-
-_NUMBERS = ("is_device", "is_annotation", "is_async", "count", *SUMS)
+_FLAGS_AND_COUNT = ("is_device", "is_annotation", "is_async", "count")
 
 
 def averages(
@@ -145,30 +184,13 @@ def grouped(events: Averages) -> Averages:
     order = order[np.argsort(first[order])]
     first = first[order]
 
-    def total(column: Int64 | None) -> Int64 | None:
-        if column is None:
-            return None
+    def total(column: Int64) -> Int64:
         if column.strides == (0,):
             return np.zeros(len(order), np.int64)
         return summed(group, column, groups)[order]
 
-    def taken(column: Labels[_Text] | None) -> Labels[_Text] | None:
-        return None if column is None else column.take(first)
-
-    sums: dict[str, Any] = {name: total(getattr(events, name)) for name in SUMS}
-    return Averages(
-        key=events.key.take(first),
-        count=count[order],
-        first=first,
-        is_device=events.is_device[first],
-        is_annotation=events.is_annotation[first],
-        is_async=events.is_async[first],
-        is_top_level=events.is_top_level[first],
-        **sums,
-        input_shapes=taken(events.input_shapes),
-        overload_name=taken(events.overload_name),
-        stack=taken(events.stack),
-    )
+    sums = {name: total(column) for name, column in events.sums().items()}
+    return events.take(first).replaced({"first": first, "count": count[order], **sums})
 
 
 def single_events(
@@ -213,17 +235,25 @@ def single_events(
         stack=stack_labels(stacks, events, tree.trace.strings, stack_frames)
         if stack_frames > 0
         else None,
+        added=_added_columns(tree),
     )
+
+
+def _added_columns(tree: CallTree) -> dict[str, Int64]:
+    """Return the measures from outside the package that the events have."""
+    columns: dict[str, Int64] = {}
+    for added, values in measured(tree.trace.slices):
+        if added.sums is Sums.ADDED:
+            whole, own = along_calls(tree, tree.sums_of(values))
+            columns |= {f"self_{added.name}": own, added.name: whole}
+    return columns
 
 
 def added(one: Averages, other: Averages) -> Averages:
     """Return rows with the sums of two tables; other columns are the first's."""
-
-    def total(name: str) -> Any:
-        mine, theirs = getattr(one, name), getattr(other, name)
-        return mine if theirs is None else theirs if mine is None else mine + theirs
-
-    return replace(one, **{name: total(name) for name in ("count", *SUMS)})
+    mine, theirs = one.sums() | {"count": one.count}, other.sums() | {"count": other.count}
+    both = {name: mine[name] + theirs[name] for name in mine.keys() & theirs.keys()}
+    return one.replaced({**theirs, **mine, **both})
 
 
 def polars_frame(columns: Columns) -> polars.DataFrame:
@@ -238,21 +268,14 @@ def total_of(rows: Averages) -> Averages:
     """Return one group named ``Total`` that sums all others."""
     one = np.zeros(1, np.uint32)
 
-    def total(column: Int64 | None) -> Int64 | None:
-        return None if column is None else np.array([column.sum()], np.int64)
-
     no = np.zeros(1, np.bool_)
-    sums: dict[str, Any] = {name: total(getattr(rows, name)) for name in SUMS}
-    return Averages(
-        key=Labels(one, ("Total",)),
-        count=np.array([rows.count.sum()], np.int64),
-        first=one,
-        is_device=no,
-        is_annotation=no,
-        is_async=no,
-        is_top_level=~no,
-        **sums,
-    )
+    sums: dict[str, Any] = {
+        name: np.array([column.sum()], np.int64) for name, column in rows.sums().items()
+    }
+    count = np.array([rows.count.sum()], np.int64)
+    added_sums = {name: sums.pop(name) for name in rows.added}
+    key = Labels(one, ("Total",))
+    return Averages(key, count, one, no, no, no, ~no, **sums, added=added_sums)
 
 
 def _flops(tree: CallTree) -> Int64:
@@ -261,11 +284,7 @@ def _flops(tree: CallTree) -> Int64:
     flops = flops_of(tree.trace)
     if not flops.any():
         return np.broadcast_to(np.int64(0), len(tree))
-    counted = np.flatnonzero(flops).astype(np.int32)
-    event = tree.events_around(counted)  # a call may have counted that is folded into another
-    total = np.zeros(len(tree), np.int64)
-    np.add.at(total, event[event != NO_PARENT], flops[counted[event != NO_PARENT]])
-    return total
+    return tree.sums_of(flops)
 
 
 def _on_host(tree: CallTree, ns: Int64) -> Int64:

@@ -9,7 +9,6 @@ sums calls by thread and group once, so that tables of any threads are sums of f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,11 @@ from stepscope.analysis.base.intervals import Intervals
 from stepscope.analysis.base.shared import shared
 from stepscope.analysis.base.sums import distinct, summed
 from stepscope.analysis.base.tree import CallTree
-from stepscope.analysis.host.averages import SUMS, Averages
+from stepscope.analysis.host.averages import Averages
+from stepscope.trace.measures import Sums
 from stepscope.trace.model import Bool, Int32, Int64
 
 _CALLED = "called"
-
-_INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and all inside it
 
 
 def counted_columns(
@@ -45,9 +43,9 @@ def counted_columns(
     del total_ns
     if within is not None:
         yield "self_cpu_ns", np.where(events.is_device, 0, self_within(tree, within))
-    for name in _INCLUSIVE:
-        column = getattr(events, name)
-        if column is not None:
+    measures = events.measures()
+    for name, column in events.sums().items():
+        if measures[name].sums is Sums.CALLS and name != "cpu_ns":
             yield name, np.where(outermost | events.is_device, column, 0)
 
 
@@ -147,10 +145,8 @@ class CallCells:
             for name, column in self._sums.items()
         }
         called_ns = sums.pop(_CALLED)
-        rows = replace(
-            self._events.take(first[order]), first=first[order].astype(np.uint32), **sums
-        )
-        return rows, called_ns
+        rows = self._events.take(first[order])
+        return rows.replaced({"first": first[order].astype(np.uint32), **sums}), called_ns
 
 
 def _columns(
@@ -162,9 +158,7 @@ def _columns(
     for name, column in counted_columns(events, tree, within):
         changed.add(name)
         yield name, column
-    for name in SUMS:
-        if name not in changed and getattr(events, name) is not None:
-            yield name, getattr(events, name)
+    yield from ((name, column) for name, column in events.sums().items() if name not in changed)
 
 
 def _summed(cell: Int64, column: Int64, cells: int) -> Int64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.analysis.base.intervals import Intervals
 from stepscope.analysis.base.sums import summed
-from stepscope.analysis.base.table import Columns, Table
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.base.tree import call_tree, span_mask
 from stepscope.analysis.calls.launches import launches, origin_calls
 from stepscope.analysis.calls.module_calls import ModuleGroups, module_calls, module_of_slices
@@ -19,7 +19,16 @@ from stepscope.analysis.host.counted import own_within
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.registry import Registry
 from stepscope.trace.kinds import WORK_KINDS
+from stepscope.trace.measures import (
+    Shown,
+    Sums,
+    added_measures,
+    measure,
+    measured,
+    states,
+)
 from stepscope.trace.model import NO_SLICE, Int64, SliceFlags, SliceKind, Trace
+from stepscope.units import BYTES, COUNT, SCALED, TEXT, TIME
 
 if TYPE_CHECKING:
     import pandas
@@ -35,46 +44,57 @@ class ModuleTable(Table):
     and ``self_*`` add up to the whole trace.
     """
 
-    model: tuple[str, ...]  # the class of the outermost module that was called, "" if none
-    name: tuple[str, ...]  # the qualified name in it; the model itself by its class
-    class_name: tuple[
-        str, ...
-    ]  # "" for modules that were never called themselves, such as a ModuleList
-    depth: Int64  # 0 for a model, 1 for its direct children
-    calls: Int64
-    operators: Int64  # operators in the module, not in the modules that it calls
-    forward_ns: Int64
-    backward_ns: Int64
-    self_forward_ns: Int64
-    self_backward_ns: Int64
-    device_ns: Int64  # of the device work that it launched
-    self_device_ns: Int64
-    memory_bytes: Int64  # allocated less freed, on the CPU
-    self_memory_bytes: Int64
-    device_memory_bytes: Int64
-    self_device_memory_bytes: Int64
-    flops: Int64
-    self_flops: Int64
-    parameters: Int64  # its own and those of all modules below; 0 when the trace does not say
-    own_parameters: Int64
+    model: tuple[str, ...] = measure(
+        "Model", TEXT, "the class of the outermost module; empty for all that belongs to none",
+        shown=Shown.DATA,
+    )  # fmt: skip
+    name: tuple[str, ...] = measure(
+        "Qualified name", TEXT, "the qualified name in the model; the model itself by its class",
+        shown=Shown.PAGES,
+    )  # fmt: skip
+    class_name: tuple[str, ...] = measure(
+        "Class", TEXT, "its class; empty if it was never called itself, as a ModuleList is not",
+        shown=Shown.PAGES,
+    )  # fmt: skip
+    depth: Int64 = measure(
+        "Depth", COUNT, "0 for a model, 1 for its direct children", shown=Shown.DATA
+    )
+    calls: Int64 = measure("Calls", COUNT, "how often it was called")
+    operators: Int64 = measure(
+        "Operators", COUNT, "how many ran in it, not in the modules called in it"
+    )
+    forward_ns: Int64 = measure("Forward", TIME, "in the forward pass")
+    backward_ns: Int64 = measure("Backward", TIME, "in the backward pass")
+    self_forward_ns: Int64 = measure("Self forward", TIME, shown=Shown.DATA)
+    self_backward_ns: Int64 = measure("Self backward", TIME, shown=Shown.DATA)
+    device_ns: Int64 = measure("Device", TIME, "of the device work that it launched")
+    self_device_ns: Int64 = measure("Self device", TIME)
+    memory_bytes: Int64 = measure("Memory", BYTES, "allocated less freed, on the CPU")
+    self_memory_bytes: Int64 = measure("Self memory", BYTES)
+    device_memory_bytes: Int64 = measure("Device memory", BYTES, "allocated less freed, on devices")
+    self_device_memory_bytes: Int64 = measure("Self device memory", BYTES, shown=Shown.PAGES)
+    flops: Int64 = measure("FLOPs", SCALED, "floating-point operations, by the input shapes")
+    self_flops: Int64 = measure("Self FLOPs", SCALED, shown=Shown.DATA)
+    parameters: Int64 = measure(
+        "Parameters", SCALED, "how many it has, with all below it; 0 when the trace does not say"
+    )
+    own_parameters: Int64 = measure(
+        "Own parameters", SCALED, "how many it has itself", shown=Shown.DATA
+    )
+    added: Mapping[str, Int64] = added_measures()
 
     @property
+    @states("Total", TIME, "both passes, with the modules called in it", after="calls")
     def total_ns(self) -> Int64:
-        """Return the time of both passes, with the modules called in it."""
         return self.forward_ns + self.backward_ns
 
     @property
+    @states("Self", TIME, "both passes, without the modules called in it", after="calls")
     def self_ns(self) -> Int64:
-        """Return the time of both passes, without the modules called in it."""
         return self.self_forward_ns + self.self_backward_ns
 
     def _repr_html_(self) -> str:
         return "".join(show(self) for show in NOTEBOOK)
-
-    def to_columns(self) -> Columns:
-        """Return the columns by name, with the times of both passes."""
-        columns = Table.to_columns(self)
-        return {**columns, "total_ns": self.total_ns, "self_ns": self.self_ns}
 
     def to_dicts(self) -> list[dict[str, Any]]:
         columns = self.to_columns()
@@ -117,7 +137,12 @@ def module_table(
     on_cpu = groups.sums(memory.cpu_self * counts)
     on_device = groups.sums(memory.device_self * counts)
     flops = groups.sums(flops_of(trace) * counts)
-    device = groups.sums(_device_ns(trace) * counts)
+    device = groups.sums(launched(trace, slices.duration_ns) * counts)
+    added: dict[str, Int64] = {}
+    for of, values in measured(slices):
+        if of.sums is Sums.ADDED:
+            sums = groups.sums((values * on_host + launched(trace, values)) * counts)
+            added |= {f"self_{of.name}": sums.own, of.name: sums.total}
     called = np.zeros(len(slices), np.int64)
     called[calls.rows] = counts[calls.rows]
     table = ModuleTable(
@@ -141,12 +166,13 @@ def module_table(
         self_flops=flops.own,
         parameters=groups.parameters,
         own_parameters=groups.own_parameters,
+        added=added,
     )
     return table if (on_host & (calls.owner < 0)).any() else table.take(np.arange(len(table) - 1))
 
 
-def _device_ns(trace: Trace) -> Int64:
-    """Return the device time that each slice of the host launched itself.
+def launched(trace: Trace, values: Int64) -> Int64:
+    """Return for each slice of the host the sum of a column over the work that it launched itself.
 
     That slice is the runtime call, which is in the module even where no operator is around it, as
     when a graph is replayed whose capture was not seen; without one in the trace, the operator that
@@ -163,7 +189,7 @@ def _device_ns(trace: Trace) -> Int64:
     call = origin_calls(trace, work)
     host[work] = np.where(call == NO_SLICE, host[work], call)
     work = work[host[work] != NO_SLICE]
-    return summed(host[work], trace.slices.duration_ns[work], len(trace.slices))
+    return summed(host[work], values[work], len(trace.slices))
 
 
 # Functions that render the table for a notebook; the report adds one.

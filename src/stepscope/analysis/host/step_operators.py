@@ -5,6 +5,7 @@ Only the steady steps count, and the threads that work for them. Without steps i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.trace.measures import Sums, measured
 from stepscope.trace.model import NO_PARENT, Bool, Float64, Int64, SliceFlags, SliceKind, Trace
 
 _WHOLE = 0.9
@@ -35,6 +37,7 @@ class StepOperators:
     total_ns: Float64  # nested calls of one name count once
     device_ns: Float64  # of the work that it launched itself
     calls: Float64
+    measures: Mapping[str, Float64]  # added ones, of the slice and of the work that it launched
 
     def __len__(self) -> int:
         return len(self.name)
@@ -75,8 +78,13 @@ def step_operators(trace: Trace) -> StepOperators:
         tuple(trace.strings[int(name)] for name in names[order]),
         self_ns[order],
         total_ns[order],
-        summed(_launched_ns(trace)[rows])[order],
+        summed(launched(trace, slices.duration_ns)[rows])[order],
         summed(np.ones(len(rows)))[order],
+        {
+            added.name: summed((values + launched(trace, values))[rows])[order]
+            for added, values in measured(slices)
+            if added.sums is Sums.ADDED
+        },
     )
 
 
@@ -118,19 +126,18 @@ def _inside_same_name(trace: Trace, wanted: Bool) -> Bool:
     return is_inside.view(np.bool_)
 
 
-def _launched_ns(trace: Trace) -> Int64:
+def launched(trace: Trace, values: Int64) -> Int64:
+    """Return for each slice the sum of a column over the device work that it launched itself."""
     slices = trace.slices
-    launched_ns = np.zeros(len(slices), np.int64)
     if not slices.on_device.any():
-        return launched_ns
+        return np.zeros(len(slices), np.int64)
     tree = call_tree(trace)
-    launched = launches(tree)
-    if launched is not None:
-        rows = np.arange(len(tree)) if tree.rows is None else tree.rows
-        amount = slices.duration_ns[rows[launched.work]]
-        launched_ns = summed(rows[launched.host], amount, len(slices))
-        # A runtime call's is its operator's, too.
-        is_call = slices.kind == SliceKind.RUNTIME
-        handed = np.where(is_call, slices.parent, NO_PARENT)
-        launched_ns = with_children(handed.astype(np.int32), launched_ns)
-    return launched_ns
+    work = launches(tree)
+    if work is None:
+        return np.zeros(len(slices), np.int64)
+    rows = np.arange(len(tree)) if tree.rows is None else tree.rows
+    sums = summed(rows[work.host], values[rows[work.work]], len(slices))
+    # A runtime call's is its operator's, too.
+    is_call = slices.kind == SliceKind.RUNTIME
+    handed = np.where(is_call, slices.parent, NO_PARENT)
+    return with_children(handed.astype(np.int32), sums)

@@ -10,11 +10,10 @@ import numpy as np
 
 from stepscope.analysis.device.busy import device_busy, step_busy, stream_busy
 from stepscope.analysis.device.communication import (
-    CollectiveTable,
     collective_table,
     communication_overlap,
 )
-from stepscope.analysis.device.copies import CopyTable, copy_table
+from stepscope.analysis.device.copies import copy_table
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.math import (
     device_model,
@@ -113,7 +112,7 @@ def _idle_line(parts_ns: Int64) -> str:
 
 def _overview(trace: Trace, work: DeviceWork, _: int) -> str:
     busy = device_busy(trace, work)
-    parts = [text.busy_text(busy), text.idle_text(device_idle(trace, work), busy.window_ns)]
+    parts = [text.measured_text(busy), text.idle_text(device_idle(trace, work), busy.window_ns)]
     facts = [*_launch_facts(trace, work), *_overlap_facts(trace, work), *_math_facts(trace, work)]
     parts.append("\n".join(f"{label:<15}{line}" for label, line in facts) + "\n")
     kernels = kernel_table(trace, work)
@@ -199,7 +198,7 @@ def _peak(trace: Trace, work: DeviceWork) -> tuple[str, float] | None:
 
 
 def _streams(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    return text.stream_text(stream_busy(trace, work), row_limit)
+    return text.measured_text(stream_busy(trace, work), row_limit)
 
 
 def _steps(trace: Trace, work: DeviceWork, row_limit: int) -> str:
@@ -215,7 +214,7 @@ def _idle(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 
 def _queue(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    queues = text.queue_text(launch_queues(trace, work))
+    queues = text.measured_text(launch_queues(trace, work))
     delays = text.delay_text(launch_delays(trace, work), row_limit)
     return f"{queues}\nThe work that waited longest, from the start of its launch.\n\n{delays}"
 
@@ -225,14 +224,14 @@ def _kernels(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 
 def _copies(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    return text.copy_text(copy_table(trace, work), row_limit) or "The trace has no copies."
+    return text.measured_text(copy_table(trace, work), row_limit) or "The trace has no copies."
 
 
 def _communication(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    collectives = text.collective_text(collective_table(trace, work), row_limit)
+    collectives = text.measured_text(collective_table(trace, work), row_limit)
     if not collectives:
         return "No communication: no kernel has the name of a collective."
-    return f"{text.communication_text(communication_overlap(trace, work))}\n{collectives}"
+    return f"{text.measured_text(communication_overlap(trace, work))}\n{collectives}"
 
 
 def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
@@ -276,20 +275,8 @@ def _power_columns(trace: Trace, _: DeviceWork) -> Columns:
     return {field.name: [getattr(row, field.name) for row in rows] for field in fields(DevicePower)}
 
 
-def _roofline_columns(trace: Trace, work: DeviceWork) -> Columns:
-    rows = roofline(trace, work)
-    more = ("flops_per_second", "bytes_per_second", "intensity", "limit", "roof_ns", "share")
-    return rows.to_columns() | {
-        name: getattr(rows, name) for name in (*more, "reachable_ns", "saved_ns")
-    }
-
-
 def _overview_columns(trace: Trace, work: DeviceWork) -> Columns:
     return device_busy(trace, work).to_columns() | device_idle(trace, work).to_columns()
-
-
-def _with_rate(rows: CopyTable | CollectiveTable) -> Columns:
-    return rows.to_columns() | {"bytes_per_second": rows.bytes_per_second}
 
 
 def _flops_columns(trace: Trace, _: DeviceWork) -> Columns:
@@ -304,11 +291,11 @@ VIEWS = {
     "idle": View(_idle, lambda trace, work: idle_gaps(trace, work).to_columns()),
     "queue": View(_queue, lambda trace, work: launch_delays(trace, work).to_columns()),
     "kernels": View(_kernels, lambda trace, work: kernel_table(trace, work).to_columns()),
-    "copies": View(_copies, lambda trace, work: _with_rate(copy_table(trace, work))),
+    "copies": View(_copies, lambda trace, work: copy_table(trace, work).to_columns()),
     "communication": View(
-        _communication, lambda trace, work: _with_rate(collective_table(trace, work))
+        _communication, lambda trace, work: collective_table(trace, work).to_columns()
     ),
     "flops": View(_flops, _flops_columns),
-    "roofline": View(_roofline, _roofline_columns),
+    "roofline": View(_roofline, lambda trace, work: roofline(trace, work).to_columns()),
     "power": View(_power, _power_columns, needs_work=False),
 }

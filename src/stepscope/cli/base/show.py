@@ -81,6 +81,10 @@ def answer_facts(answer: Answer) -> Iterator[Fact]:
         yield "power", power_line(device)
     for line in counter_lines(answer.counters):
         yield "hardware", line
+    for measured in answer.measures:
+        whole = measured.text(measured.total or 0)
+        a_step = "" if measured.a_step is None else f", {measured.text(measured.a_step)} a step"
+        yield measured.words, f"{whole}{a_step}"
     if answer.start_up is not None:
         parts_shown = [f"{what} {duration_text(ns)}" for what, ns in answer.start_up.parts]
         parts = f": {', '.join(parts_shown)}" if parts_shown else ""

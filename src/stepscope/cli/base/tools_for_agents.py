@@ -205,7 +205,7 @@ def _changed(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
         key=lambda quantity: -abs(quantity.difference) / max(quantity.before, quantity.after, 1e-9)
     )
     return [
-        {**quantity.to_json(), "unit": quantity.unit or "a step"}
+        {**quantity.to_json(), "unit": quantity.unit.one or "a step"}
         for quantity in differing[:_MOST_QUANTITIES]
     ]
 

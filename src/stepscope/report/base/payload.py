@@ -7,7 +7,7 @@ column at a multiple of 8 bytes. ``static/decode.js`` reads it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stepscope.analysis.base.labels import Labels
 from stepscope.report.base.detail import Detail
 from stepscope.trace.build import empty_trace
+from stepscope.trace.measures import Measure
 
 _ALIGNMENT = 8
 _UNSIGNED = (np.uint8, np.uint16, np.uint32)
@@ -130,6 +131,11 @@ def add_table(payload: Payload, name: str, columns: Columns) -> None:
             used, codes = np.unique(labels.codes, return_inverse=True)
             payload.add_column(f"{name}.{key}", codes)
             add_texts(payload, f"{name}.{key}", [labels.texts[int(code)] for code in used])
+
+
+def add_headings(payload: Payload, name: str, measures: Iterable[Measure]) -> None:
+    """Add ``name.headings``: what the page shows of tables, as far as they have these columns."""
+    payload.add_value(f"{name}.headings", [measure.to_json() for measure in measures])
 
 
 def add_texts(payload: Payload, name: str, texts: Sequence[str]) -> None:

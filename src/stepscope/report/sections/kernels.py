@@ -15,23 +15,18 @@ from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
 from stepscope.analysis.device.copies import copy_table
 from stepscope.analysis.device.counters import counter_means
-from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
+from stepscope.analysis.device.kernels import UNKNOWN, kernel_table, sums_of_slices
 from stepscope.analysis.device.power import device_power
 from stepscope.analysis.device.queue import launch_queues
 from stepscope.analysis.work.idle import IdleReason, device_idle
 from stepscope.analysis.work.kernel_names import kernel_name
 from stepscope.analysis.work.work import DeviceWork, device_work
-from stepscope.report.base.payload import Payload, add_table, known_or_nan
+from stepscope.report.base.payload import Payload, add_headings, add_table, known_or_nan
 from stepscope.report.sections.calls import Calls, calls_of
-from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
+from stepscope.text.power import power_columns
+from stepscope.trace.model import NO_SLICE, Int64, Trace
 
 Columns = dict[str, Sequence[str] | NDArray[Any]]
-
-_POWER_NUMBERS = (
-    *("mean_watts", "most_watts", "limit_watts", "joules_per_step", "joules"),
-    *("mean_sm_mhz", "least_sm_mhz", "most_sm_mhz", "mean_memory_mhz", "most_celsius"),
-    *("held_by_power", "held_by_heat", "held_by_hardware"),
-)
 
 
 def add_kernels(trace: Trace, payload: Payload) -> None:
@@ -46,7 +41,7 @@ def add_kernels(trace: Trace, payload: Payload) -> None:
         return
     kernels = kernel_table(trace, work)
     add_table(payload, "kernels.name", _known_columns(kernels) | {"name": _shown(kernels.name)})
-    payload.add_value("kernels.total_ns", int(kernels.total_ns.sum()))
+    add_headings(payload, "kernels", kernels.on_pages())
     busy_ns = int(device_busy(trace, work).busy_ns.sum())
     groupings = _groupings(calls_of(trace), work)
     payload.add_value("kernels.groupings", ["name", *groupings])
@@ -57,31 +52,30 @@ def add_kernels(trace: Trace, payload: Payload) -> None:
 
 def _add_others(work: DeviceWork, payload: Payload) -> None:
     trace = work.trace
-    copies = copy_table(trace, work)
-    collectives = collective_table(trace, work)
-    overlap = communication_overlap(trace, work)
     idle = device_idle(trace, work)
     reasons, devices = np.nonzero(idle.parts_ns.T)
-    tables: dict[str, Columns] = {
-        "devices": _known_columns(device_busy(trace, work)),
-        "idle": {
+    if len(reasons):
+        parts_ns = idle.parts_ns.T[reasons, devices]
+        columns: Columns = {
             "device": [idle.device[device] for device in devices],
             "reason": [IdleReason(int(reason)).words for reason in reasons],
-            "total_ns": idle.parts_ns.T[reasons, devices],
-            "share": idle.parts_ns.T[reasons, devices] / np.maximum(idle.idle_ns[devices], 1),
-        },
-        "queues": _known_columns(launch_queues(trace, work)),
-        "copies": _known_columns(copies)
-        | {"exposed_ns": copies.exposed_ns, "rate": _rate(copies.bytes_per_second)},
+            "total_ns": parts_ns,
+            "share": parts_ns / np.maximum(idle.idle_ns[devices], 1),
+        }
+        add_table(payload, "idle", columns)
+    collectives = collective_table(trace, work)
+    tables: dict[str, Table] = {
+        "devices": device_busy(trace, work),
+        "queues": launch_queues(trace, work),
+        "copies": copy_table(trace, work),
+        "collectives": collectives,
     }
     if len(collectives):
-        tables["collectives"] = _known_columns(collectives) | {
-            "rate": _rate(collectives.bytes_per_second)
-        }
-        tables["overlap"] = _known_columns(overlap) | {"exposed_ns": overlap.exposed_ns}
-    for name, columns in tables.items():
-        if len(next(iter(columns.values()))):
-            add_table(payload, name, columns)
+        tables["overlap"] = communication_overlap(trace, work)
+    for name, table in tables.items():
+        if len(table):
+            add_table(payload, name, _known_columns(table))
+            add_headings(payload, name, table.on_pages())
 
 
 def _add_power(trace: Trace, payload: Payload) -> None:
@@ -89,12 +83,9 @@ def _add_power(trace: Trace, payload: Payload) -> None:
     devices = device_power(trace)
     if not devices:
         return
-    columns: Columns = {"device": [device.device for device in devices]}
-    for name in _POWER_NUMBERS:
-        values = [getattr(device, name) for device in devices]
-        if any(value is not None for value in values):
-            columns[name] = np.array([np.nan if v is None else float(v) for v in values])
-    add_table(payload, "power", columns)
+    columns = power_columns(devices)
+    add_table(payload, "power", {of.name: values for of, values in columns.items()})
+    add_headings(payload, "power", columns)
 
 
 def _add_counters(trace: Trace, payload: Payload) -> None:
@@ -111,19 +102,15 @@ def _add_counters(trace: Trace, payload: Payload) -> None:
 
 
 def _known_columns(table: Table) -> Columns:
-    """Return a table's columns, without those in which every number is unknown."""
+    """Return a table's measures, without those in which every number is unknown."""
     columns: Columns = {}
-    for name, column in table.to_columns().items():
+    for of, column in table.on_pages().items():
         if isinstance(column, np.ndarray):
             if not len(column) or (column != UNKNOWN).any():
-                columns[name] = known_or_nan(column, UNKNOWN)
+                columns[of.name] = known_or_nan(column, UNKNOWN)
         elif any(column):
-            columns[name] = column
+            columns[of.name] = column
     return columns
-
-
-def _rate(bytes_per_second: Float64) -> Float64:
-    return np.where(bytes_per_second > 0, bytes_per_second, np.nan)
 
 
 def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
@@ -157,6 +144,7 @@ def _by(work: DeviceWork, grouping: str, labels: Labels[str], busy_ns: int) -> C
     distinct, first, group = np.unique(pair, return_index=True, return_inverse=True)
     total_ns = summed(group, duration_ns, len(distinct))
     count = np.bincount(group, minlength=len(distinct))
+    added = sums_of_slices(work.trace, rows, group, len(distinct))
     order = np.argsort(-total_ns, kind="stable")
     first, count, total_ns = first[order], count[order], total_ns[order]
     return {
@@ -166,4 +154,5 @@ def _by(work: DeviceWork, grouping: str, labels: Labels[str], busy_ns: int) -> C
         "total_ns": total_ns,
         "mean_ns": total_ns // np.maximum(count, 1),
         "busy_share": total_ns / max(busy_ns, 1),
+        **{name: known_or_nan(column[order]) for name, column in added.items()},
     }

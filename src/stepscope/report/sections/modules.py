@@ -9,30 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.host.modules import ModuleTable, module_table
-from stepscope.report.base.payload import Payload, add_table
+from stepscope.report.base.payload import Payload, add_headings, add_table
 from stepscope.report.base.steady import steady_time
 from stepscope.report.sections.calls import calls_of
 from stepscope.text.modules import OUTSIDE
+from stepscope.trace.measures import Measure
 from stepscope.trace.model import Trace
+from stepscope.units import TEXT
 
-_NUMBERS = (
-    "calls",
-    "total_ns",
-    "self_ns",
-    "forward_ns",
-    "backward_ns",
-    "device_ns",
-    "self_device_ns",
-    "memory_bytes",
-    "self_memory_bytes",
-    "device_memory_bytes",
-    "self_device_memory_bytes",
-    "flops",
-    "self_flops",
-    "operators",
-    "parameters",
-    "own_parameters",
-)
+_LABEL = Measure("label", "Module", TEXT)
 
 
 def add_modules(trace: Trace, payload: Payload) -> None:
@@ -52,15 +37,12 @@ def _add(payload: Payload, name: str, table: ModuleTable) -> None:
     order, depth = _tree(table)
     columns: dict[str, Sequence[str] | NDArray[Any]] = {
         "label": _labels(table, order, depth),
-        "name": [table.name[row] for row in order],
-        "class": [table.class_name[row] for row in order],
         "depth": np.array(depth, np.int64),
     }
-    for number in _NUMBERS:
-        column = getattr(table, number)
-        if column.any():
-            columns[number] = column[order]
+    shown = table.take(np.array(order)).on_pages()
+    columns |= {of.name: column for of, column in shown.items() if np.any(column)}
     add_table(payload, name, columns)
+    add_headings(payload, name, [_LABEL, *shown])
     payload.add_value(f"{name}.time", int(table.self_ns.sum()))
     payload.add_value(f"{name}.device_time", int(table.self_device_ns.sum()))
 

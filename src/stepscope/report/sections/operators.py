@@ -15,13 +15,15 @@ from stepscope.analysis.base.sums import distinct
 from stepscope.analysis.calls.waiting import waiting_texts
 from stepscope.analysis.host.averages import Averages
 from stepscope.analysis.host.counted import CallCells
-from stepscope.report.base.payload import Payload, add_table
+from stepscope.report.base.payload import Payload, add_headings, add_table
 from stepscope.report.base.steady import steady_time
 from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.report.sections.threads import host_threads, process_name
+from stepscope.trace.measures import Measure
 from stepscope.trace.model import Int64, SliceKind, Trace
+from stepscope.units import COUNT, FLOPS_RATE, SHARE, TEXT, TIME
 
-Columns = dict[str, Any]  # Labels, or NDArray of numbers
+Columns = dict[Measure, Any]  # Labels, or NDArray of numbers
 
 _KINDS = {
     SliceKind.OPERATOR: "operator",
@@ -32,7 +34,18 @@ _KINDS = {
 }
 _KIND_WORDS = tuple(_KINDS.get(SliceKind(code), "other") for code in range(max(SliceKind) + 1))
 _ALWAYS = ("count", "self_cpu_ns")  # kept even if they are zero everywhere
-_BYTES = ("self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes")
+_NAME, _KIND = Measure("name", "Name", TEXT), Measure("kind", "Kind", TEXT)
+_COUNT = Measure("count", "Calls", COUNT)
+_SHARE = Measure("share", "Share", SHARE, "Of the self time of all calls")
+_WAITING = Measure(
+    "waiting_ns", "Waiting", TIME,
+    "Time in which the thread waited here for another thread, a file, a process or a timer",
+)  # fmt: skip
+_MEAN = Measure("mean_ns", "Mean", TIME, "Time of a call, with the calls inside")
+_RATE = Measure(
+    "flops_per_second", "FLOP/s", FLOPS_RATE,
+    "In the device's time where it worked, else in the host's",
+)  # fmt: skip
 
 
 STEPS, RUN = "steps", "run"
@@ -51,6 +64,7 @@ def add_operators(trace: Trace, payload: Payload) -> None:
     payload.add_value("operators.groupings", ["name", *calls.groupings])
     times = {scope.when: scope.within for scope in scopes}
     of_scope: list[_Scoped] = []
+    headings: dict[Measure, None] = {}
     groupings: dict[str, Labels[str] | None] = {"name": None, **calls.groupings}
     for grouping, by in groupings.items():
         events = calls.single if by is None else _split_by(calls.single, by)
@@ -58,7 +72,9 @@ def add_operators(trace: Trace, payload: Payload) -> None:
         of_scope = of_scope or [_Scoped(calls, scope, cells[scope.when]) for scope in scopes]
         tables = [scoped.columns(cells[scoped.scope.when], grouping, by) for scoped in of_scope]
         add_table(payload, f"operators.{grouping}", _stacked(tables))
+        headings = headings or dict.fromkeys(of for table in tables for of in table)
     payload.add_value("operators.scopes", [scoped.to_json() for scoped in of_scope])
+    add_headings(payload, "operators", headings)
 
 
 class _Scoped:
@@ -86,51 +102,51 @@ class _Scoped:
         on_host = np.flatnonzero(~rows.is_device)
         first = rows.first[on_host]
         columns: Columns = {
-            "name": self._name.take(first),
-            "kind": Labels(self._kind[first].astype(np.uint32), _KIND_WORDS),
+            _NAME: self._name.take(first),
+            _KIND: Labels(self._kind[first].astype(np.uint32), _KIND_WORDS),
         }
         if by is not None:
-            columns[grouping] = by.take(first)
+            columns[Measure(grouping, grouping, TEXT)] = by.take(first)
         numbers = self._numbers(rows, called_ns)
-        return columns | {name: column[on_host] for name, column in numbers.items()}
+        return columns | {of: column[on_host] for of, column in numbers.items()}
 
-    def _numbers(self, rows: Averages, called_ns: Int64) -> dict[str, NDArray[Any]]:
+    def _numbers(self, rows: Averages, called_ns: Int64) -> dict[Measure, NDArray[Any]]:
         """Return the columns of numbers; work on devices has a page of its own."""
         waits = waiting_texts(rows.key.texts)[rows.key.codes]
         running_ns = np.where(waits, 0, rows.self_cpu_ns)
-        numbers: dict[str, NDArray[Any] | None] = {
-            "count": rows.count,
-            "self_cpu_ns": running_ns,
-            "waiting_ns": rows.self_cpu_ns - running_ns,
-            "share": running_ns / max(self._running_ns, 1),
-            "cpu_ns": rows.cpu_ns,
-            "mean_ns": called_ns / np.maximum(rows.count, 1),
-            "self_device_ns": rows.self_device_ns if self._on_devices else None,
-            "device_ns": rows.device_ns if self._on_devices else None,
-            **{name: getattr(rows, name) for name in _BYTES},
-            "flops": rows.flops,
-            "flops_per_second": rows.flops_per_second,
+        of, sums = rows.measures(), rows.sums()
+        if not self._on_devices:
+            del sums["self_device_ns"], sums["device_ns"]
+        return {
+            _COUNT: rows.count,
+            of["self_cpu_ns"]: running_ns,
+            _SHARE: running_ns / max(self._running_ns, 1),
+            _WAITING: sums.pop("self_cpu_ns") - running_ns,
+            of["cpu_ns"]: sums.pop("cpu_ns"),
+            _MEAN: called_ns / np.maximum(rows.count, 1),
+            **{of[name]: column for name, column in sums.items()},
+            _RATE: rows.flops_per_second,
         }
-        return {name: column for name, column in numbers.items() if column is not None}
 
 
-def _stacked(parts: Sequence[Columns]) -> Columns:
+def _stacked(parts: Sequence[Columns]) -> dict[str, Any]:
     """Concatenate tables, without the columns that are zero everywhere.
 
     The texts of a column are the same in all of them.
     """
-    lengths = [len(part["name"]) for part in parts]
-    table: Columns = {}
-    for name in dict.fromkeys(name for part in parts for name in part):
-        some = next(part[name] for part in parts if name in part)
+    lengths = [len(part[_NAME]) for part in parts]
+    table: dict[str, Any] = {}
+    for of in dict.fromkeys(of for part in parts for of in part):
+        some = next(part[of] for part in parts if of in part)
         if isinstance(some, Labels):
-            table[name] = Labels(np.concatenate([part[name].codes for part in parts]), some.texts)
+            codes = np.concatenate([part[of].codes for part in parts])
+            table[of.name] = Labels(codes, some.texts)
             continue
         column = np.concatenate(
-            [part.get(name, np.zeros(n)) for part, n in zip(parts, lengths, strict=True)]
+            [part.get(of, np.zeros(n)) for part, n in zip(parts, lengths, strict=True)]
         )
-        if name in _ALWAYS or column.any():
-            table[name] = column
+        if of.name in _ALWAYS or column.any():
+            table[of.name] = column
     if len(parts) > 1:
         table["scope"] = np.repeat(np.arange(len(parts)), lengths)
     return table

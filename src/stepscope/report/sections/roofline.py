@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from stepscope.analysis.device.roofline import model_of_trace, peaks_of_trace, roofline
 from stepscope.analysis.work.work import WorkKind, device_work
-from stepscope.report.base.payload import Payload, add_table
-from stepscope.trace.model import Float64, Trace
+from stepscope.report.base.payload import Payload, add_headings, add_table
+from stepscope.trace.model import Trace
 
 
 def add_roofline(trace: Trace, payload: Payload) -> None:
@@ -33,27 +34,12 @@ def add_roofline(trace: Trace, payload: Payload) -> None:
         "saved_ns": float(rows.saved_ns.sum()),
     }
     payload.add_value("roofline.about", about)
-    add_table(
-        payload,
-        "roofline",
-        {
-            "operator": rows.operator,
-            "shapes": rows.shapes,
-            "dtype": rows.dtype,
-            "calls": rows.calls,
-            "device_ns": rows.device_ns,
-            "flops": rows.flops,
-            "bytes": _positive_or_nan(rows.bytes),
-            "flops_per_second": rows.flops_per_second,
-            "bytes_per_second": _positive_or_nan(rows.bytes_per_second),
-            "intensity": _positive_or_nan(rows.intensity),
-            "limit": rows.limit,
-            "share": np.where(has_roof, rows.share, np.nan),
-            "reachable_ns": np.where(has_roof, rows.reachable_ns, np.nan),
-            "saved_ns": np.where(has_roof, rows.saved_ns, np.nan),
-        },
-    )
-
-
-def _positive_or_nan(values: Float64 | NDArray[np.int64]) -> Float64:
-    return np.where(values > 0, values, np.nan)
+    columns: dict[str, Any] = {}
+    for of, values in rows.on_pages().items():
+        columns[of.name] = values
+        if isinstance(values, np.ndarray):
+            columns[of.name] = np.where(values > 0, values, np.nan)
+    columns["saved_ns"] = np.where(has_roof, rows.saved_ns, np.nan)
+    add_table(payload, "roofline", columns)
+    roof = () if peaks else ("limit", "share", "reachable_ns", "saved_ns")
+    add_headings(payload, "roofline", [of for of in rows.on_pages() if of.name not in roof])

@@ -1,22 +1,26 @@
-// Numbers as people read them: the rules of units.py, so that a report and a terminal say the same.
+// Numbers as people read them, by the rules of units.py: a report and a terminal say the same.
 
-/** @typedef {readonly (readonly [number, string])[]} Units the largest first */
+import { UNITS } from "stepscope/units.js";
 
-/** @type {Units} */
-const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
-/** @type {Units} */
-const SIZES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
-/** @type {Units} */
-const PREFIXES = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+/** @typedef {keyof typeof UNITS} UnitName */
+/** @typedef {{one: string, scales: (number | string)[][], whole: boolean}} UnitRules the largest scale first */
+
+/** @type {Record<string, UnitRules>} */
+const RULES = UNITS;
 
 /** @param {number} ns */
 export function time(ns) {
-  return withUnit(ns, TIMES, true);
+  return withUnit(ns, UNITS.time);
 }
 
 /** @param {number} count */
 export function bytes(count) {
-  return withUnit(count, SIZES, true);
+  return withUnit(count, UNITS.bytes);
+}
+
+/** The rules of a unit, which are given for one that another package adds. @param {UnitName | UnitRules} unit */
+export function rulesOf(unit) {
+  return typeof unit === "string" ? RULES[unit] : unit;
 }
 
 /** @param {number} count */
@@ -26,7 +30,7 @@ export function number(count) {
 
 /** With a prefix: 1.20 M. @param {number} value @param {string} [unit] */
 export function scaled(value, unit = "") {
-  return (withUnit(value, PREFIXES, Number.isInteger(value)) + unit).trimEnd();
+  return (withUnit(value, UNITS.scaled) + unit).trimEnd();
 }
 
 /** @param {number} part @param {number} whole */
@@ -41,19 +45,32 @@ export function percent(part, whole) {
  * @param {number} [largest] ns: the unit is that of the largest moment shown
  */
 export function tickText(moment, step, largest = moment) {
-  const [size, unit] = TIMES.find(([each]) => Math.abs(largest) >= each) ?? [1, "ns"];
+  const [size, unit] = scaleFor(UNITS.time, (least) => Math.abs(largest) >= least);
   const decimals = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   const value = moment / size;
   return `${sign(value, decimals)}${rounded(Math.abs(value), decimals)} ${unit}`;
 }
 
-/** @param {number} value @param {Units} units @param {boolean} whole without digits below the second unit */
-function withUnit(value, units, whole) {
+/** Without digits below the second scale, if the unit or the value is whole. @param {number} value @param {UnitRules} rules */
+export function withUnit(value, rules) {
   const amount = Math.abs(value);
-  const [size, unit] = units.find(([each], i) => amount >= each - (units[i + 1]?.[0] ?? 0) / 2) ?? units[units.length - 1];
+  const [size, unit] = scaleFor(rules, (least, below) => amount >= least - below / 2);
   const inUnits = amount / size;
-  const decimals = (whole && size === 1) || inUnits >= 99.95 ? 0 : inUnits >= 9.995 ? 1 : 2;
+  const isWhole = size === 1 && (rules.whole || Number.isInteger(value));
+  const decimals = isWhole || inUnits >= 99.95 ? 0 : inUnits >= 9.995 ? 1 : 2;
   return `${sign(value / size, decimals)}${rounded(inUnits, decimals)} ${unit}`;
+}
+
+/**
+ * The first scale that suits, else the smallest.
+ * @param {UnitRules} rules
+ * @param {(least: number, below: number) => boolean} suits
+ * @returns {[number, string]}
+ */
+function scaleFor({ scales }, suits) {
+  const at = scales.findIndex(([least], i) => suits(Number(least), Number(scales[i + 1]?.[0] ?? 0)));
+  const [size, unit] = scales[at < 0 ? scales.length - 1 : at];
+  return [Number(size), String(unit)];
 }
 
 /** Half is rounded up, as units.py does it. @param {number} value @param {number} decimals */

@@ -1,7 +1,7 @@
 // A table that sorts, filters and can be walked with the keyboard; rows may form a tree.
 
 import { h } from "stepscope/dom.js";
-import { bytes, number, percent, scaled, time } from "stepscope/format.js";
+import { number, percent, rulesOf, scaled, withUnit } from "stepscope/format.js";
 import { comparing, csv, flattened, matching, parentsOf, sortOf, totalOf } from "stepscope/lib/rows.js";
 
 /** @typedef {import("./lib/rows.js").Column} Column */
@@ -27,23 +27,22 @@ import { comparing, csv, flattened, matching, parentsOf, sortOf, totalOf } from 
 const STEP = 200; // rows that one "show more" adds: few enough for a frame or two
 const LONGEST = 400; // characters of a cell; the details show the whole text
 
-/** @type {Record<import("./lib/rows.js").Unit, (value: any) => string>} */
+/** Units that are written otherwise than their scales say. @type {Record<string, (value: any) => string>} */
 const SHOWN = {
-  time,
-  bytes,
   number,
   percent: (value) => percent(value, 1),
   text: String,
+  bandwidth: (value) => (value ? withUnit(value, rulesOf("bandwidth")) : "–"),
   flops: (value) => (value ? scaled(value) : "–"),
   "flops/s": (value) => (value ? scaled(value, "FLOP/s") : "–"),
-  "bytes/s": (value) => scaled(value, "B/s"),
   ratio: (value) => (value >= 100 ? number(value) : String(Number(value.toPrecision(3)))),
 };
 
 /** A value as the table shows it. @param {Column} column @param {number | string} value */
-export function shown(column, value) {
+export function shown({ unit }, value) {
   if (typeof value === "number" && Number.isNaN(value)) return "–";
-  return SHOWN[column.unit](value);
+  const show = typeof unit === "string" && SHOWN[unit];
+  return show ? show(value) : withUnit(Number(value), rulesOf(unit)).trimEnd();
 }
 
 export class Table {

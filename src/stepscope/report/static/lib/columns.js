@@ -43,6 +43,11 @@ export function rowsOf(data, name) {
   };
 }
 
+/** What the columns of tables are, as measures state it. @param {Data} data @param {string} name @returns {Column[]} */
+export function headingsOf(data, name) {
+  return data.value(`${name}.headings`) ?? [];
+}
+
 /** Those columns that the table has. @param {Data} data @param {string} name @param {Column[]} columns */
 export function columnsOf(data, name, columns) {
   return columns.filter((column) => data.has(`${name}.${column.key}`));

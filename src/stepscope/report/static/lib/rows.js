@@ -1,6 +1,8 @@
 // Rows of a table without the DOM: sorting, filtering, trees and CSV.
 
-/** @typedef {"time" | "bytes" | "number" | "percent" | "text" | "flops" | "flops/s" | "bytes/s" | "ratio"} Unit */
+import { rulesOf } from "stepscope/format.js";
+
+/** @typedef {import("../format.js").UnitName | import("../format.js").UnitRules} Unit */
 /**
  * @typedef {object} Column what a column shows; its values are numbers, texts for the unit "text"
  * @property {string} key
@@ -119,14 +121,15 @@ export function totalOf(rows, key) {
  * @param {Iterable<number>} order
  */
 export function csv(columns, rows, order) {
-  const lines = [columns.map(({ title, unit }) => quoted(`${title}${UNITS[unit]}`)).join(",")];
+  const lines = [columns.map(({ title, unit }) => quoted(heading(title, rulesOf(unit).one))).join(",")];
   for (const row of order) {
     lines.push(columns.map(({ key }) => cell(rows.value(key, row))).join(","));
   }
   return lines.join("\r\n") + "\r\n";
 }
 
-const UNITS = { time: " (ns)", bytes: " (bytes)", percent: " (fraction)", number: "", text: "", flops: "", "flops/s": "", "bytes/s": "", ratio: "" };
+/** @param {string} title @param {string} one of the unit */
+const heading = (title, one) => (one ? `${title} (${one})` : title);
 
 /** @param {number | string} value */
 function cell(value) {

@@ -1,7 +1,7 @@
 // The modules of a model: which layer takes the time.
 
 import { h } from "stepscope/dom.js";
-import { columnsOf, hasRows, rowsOf } from "stepscope/lib/columns.js";
+import { columnsOf, hasRows, headingsOf, rowsOf } from "stepscope/lib/columns.js";
 import { whenChoice } from "stepscope/scopes.js";
 import { Table } from "stepscope/table.js";
 
@@ -43,26 +43,10 @@ function levelsOf(depth) {
   return Math.max(1, ...within);
 }
 
-/** @param {import("../decode.js").Data} data @param {string} name of the table @returns {import("../lib/rows.js").Column[]} */
+/** The columns, with bars of the time of all. @param {import("../decode.js").Data} data @param {string} name of the table @returns {import("../lib/rows.js").Column[]} */
 function columns(data, name) {
   const [whole, device] = [data.value(`${name}.time`), data.value(`${name}.device_time`)];
-  return [
-    { key: "label", title: "Module", unit: "text" },
-    { key: "class", title: "Class", unit: "text" },
-    { key: "calls", title: "Calls", unit: "number" },
-    { key: "total_ns", title: "Total time", unit: "time", bar: whole, hint: "Time on the host in both passes, with the modules inside" },
-    { key: "self_ns", title: "Self time", unit: "time", bar: whole, hint: "Without the modules inside" },
-    { key: "forward_ns", title: "Forward", unit: "time" },
-    { key: "backward_ns", title: "Backward", unit: "time" },
-    { key: "device_ns", title: "Device", unit: "time", bar: device, hint: "Time of the device work that it and the modules inside launched" },
-    { key: "self_device_ns", title: "Self device", unit: "time", bar: device },
-    { key: "memory_bytes", title: "Memory", unit: "bytes", hint: "Allocated less freed on the CPU" },
-    { key: "self_memory_bytes", title: "Self memory", unit: "bytes" },
-    { key: "device_memory_bytes", title: "Device memory", unit: "bytes", hint: "Allocated less freed on devices" },
-    { key: "self_device_memory_bytes", title: "Self device memory", unit: "bytes" },
-    { key: "flops", title: "FLOPs", unit: "flops", hint: "Floating-point operations, counted from the input shapes" },
-    { key: "operators", title: "Operators", unit: "number", hint: "That ran in it, not in the modules inside" },
-    { key: "parameters", title: "Parameters", unit: "number", hint: "Its own and those of the modules inside" },
-    { key: "name", title: "Qualified name", unit: "text" },
-  ];
+  /** @type {Record<string, number>} */
+  const bars = { total_ns: whole, self_ns: whole, device_ns: device, self_device_ns: device };
+  return headingsOf(data, name).map((column) => ({ ...column, bar: bars[column.key] }));
 }

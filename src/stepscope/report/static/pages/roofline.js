@@ -2,12 +2,11 @@
 
 import { h } from "stepscope/dom.js";
 import { percent, scaled, time } from "stepscope/format.js";
-import { columnsOf, hasRows, rowsOf } from "stepscope/lib/columns.js";
+import { hasRows, headingsOf, rowsOf } from "stepscope/lib/columns.js";
 import { Plot } from "stepscope/roofline/plot.js";
 import { Table } from "stepscope/table.js";
 
 /** @typedef {import("../decode.js").Data} Data */
-/** @typedef {import("../lib/rows.js").Column} Column */
 /** @typedef {import("../lib/rows.js").Rows} Rows */
 /** @typedef {import("../roofline/scale.js").Point} Point */
 /**
@@ -42,7 +41,7 @@ export const page = {
     const rows = rowsOf(data, "roofline");
     /** @type {About} */
     const about = data.value("roofline.about");
-    const columns = columnsOf(data, "roofline", columnsFor(about));
+    const columns = headingsOf(data, "roofline").map((column) => ({ ...column, bar: column.key === "device_ns" }));
     const points = pointsOf(rows);
     const line = h("p", { class: "quiet roofline-point", role: "status" });
     /** @param {number} row */
@@ -119,28 +118,4 @@ function describe(rows, row) {
   const moved = Number.isNaN(value("bytes_per_second")) ? "" : `${scaled(value("bytes_per_second"), "B/s")}, `;
   const shapes = rows.value("shapes", row);
   return `${rows.value("operator", row)}${shapes ? ` (${shapes})` : ""} ${rows.value("dtype", row)}: ${rate}${moved}${time(value("device_ns"))}${roof}`;
-}
-
-/** @param {About} about @returns {Column[]} */
-function columnsFor({ source }) {
-  /** @type {Column[]} */
-  const roof = [
-    { key: "limit", title: "Limit", unit: "text", hint: "Which of the two peaks makes the roof" },
-    { key: "share", title: "Of roof", unit: "percent", hint: "The shortest time in which the device could do it, over the time that it took" },
-    { key: "reachable_ns", title: "At 80 % of roof", unit: "time", hint: "The time at 80 % of the roof, which good kernels reach; no kernel takes less than 2 µs" },
-    { key: "saved_ns", title: "Would save", unit: "time" },
-  ];
-  return [
-    { key: "operator", title: "Operator", unit: "text" },
-    { key: "shapes", title: "Shapes", unit: "text" },
-    { key: "dtype", title: "Type", unit: "text", hint: "In which the device computes: tf32 is float32 on tensor cores" },
-    { key: "calls", title: "Calls", unit: "number" },
-    { key: "device_ns", title: "Device time", unit: "time", bar: true },
-    ...(source ? roof : []),
-    { key: "flops_per_second", title: "FLOP/s", unit: "flops/s" },
-    { key: "bytes_per_second", title: "Bytes/s", unit: "bytes/s" },
-    { key: "intensity", title: "FLOP/B", unit: "ratio", hint: "Operations for each byte" },
-    { key: "flops", title: "FLOPs", unit: "flops", hint: "Floating-point operations, counted from the input shapes" },
-    { key: "bytes", title: "Bytes", unit: "bytes", hint: "At least: inputs and results, each moved once" },
-  ];
 }

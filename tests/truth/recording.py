@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SAMPLES = "select state, stack, sum(duration_ns) as ns from samples group by state, stack"
 TIMEOUT_SECONDS = 180
+LINES_OF_AN_ERROR = 5
 
 
 class ProgramFailedError(RuntimeError):
@@ -61,5 +62,6 @@ def _run(command: list[str | Path], **environment: str) -> str:
     )
     if result.returncode:
         words = " ".join(map(str, command))
-        raise ProgramFailedError(f"{words} ended with {result.returncode}:\n{result.stderr}")
+        last_lines = "\n".join(result.stderr.splitlines()[-LINES_OF_AN_ERROR:])
+        raise ProgramFailedError(f"{words} ended with {result.returncode}:\n{last_lines}")
     return result.stdout

@@ -6,6 +6,7 @@ sides, a step's length is the wall clock's on both.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 STEADY = frozenset[str]()
 
 
-@pytest.mark.parametrize("program", [one for one in PROGRAMS if one.name in STEADY], ids=str)
+@pytest.mark.parametrize(
+    "program", [one for one in PROGRAMS if one.name in STEADY], ids=attrgetter("name")
+)
 def test_an_answer_says_what_the_program_knows_of_itself(program: Program, tmp_path: Path) -> None:
     if not is_at_hand(program.package):
         pytest.skip(f"{program.package} is not installed")

@@ -44,7 +44,7 @@ async def count() -> AsyncIterator[int]:
 
 async def async_generator() -> None:
     async for _ in count():
-        with book.part("async_generator"):
+        with book.own_part("async_generator"):
             burn(12)
 
 

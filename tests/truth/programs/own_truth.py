@@ -46,11 +46,17 @@ def crunch(milliseconds: float, call: Callable[[], object] = add_numbers) -> Non
 
 
 class _Thread(threading.local):
-    """The open parts of one thread, and how long it has waited so far."""
+    """The open parts of one thread, how long it has waited so far, and what took its time."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
         self.waited_ns = 0
+        self.causes: dict[str, int] = defaultdict(int)
+        self.schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+
+    def ready_ns(self) -> int:
+        """Return how long this thread could run and had no core: the kernel's own count."""
+        return int(os.pread(self.schedstat, 64, 0).split()[1])
 
 
 _thread_state = _Thread()
@@ -119,8 +125,7 @@ class Cause(Timed):
         self.name = name
 
     def close(self) -> None:
-        with _lock:
-            self.book.causes[self.name] += self.cpu_ns + self.waited_ns
+        self.book.add_to_cause(self.name, self.cpu_ns + self.waited_ns)
 
 
 class Waiting(Timed):
@@ -130,11 +135,14 @@ class Waiting(Timed):
         self.book = book
         self.name = name
 
+    def __enter__(self) -> Timed:
+        self.ready_before_ns = _thread_state.ready_ns()
+        return super().__enter__()
+
     def close(self) -> None:
-        waited_ns = self.wall_ns - self.cpu_ns
+        waited_ns = self.wall_ns - self.cpu_ns - (_thread_state.ready_ns() - self.ready_before_ns)
         _thread_state.waited_ns += waited_ns
-        with _lock:
-            self.book.causes[self.name] += waited_ns
+        self.book.add_to_cause(self.name, waited_ns)
 
 
 class Step(Timed):
@@ -145,13 +153,13 @@ class Step(Timed):
         self.unit = unit
 
     def __enter__(self) -> Timed:
-        self.causes_before = dict(self.book.causes)
+        self.causes_before = dict(_thread_state.causes)
         return super().__enter__()
 
     def close(self) -> None:
         before = self.causes_before
+        causes = {name: ns - before.get(name, 0) for name, ns in _thread_state.causes.items()}
         with _lock:
-            causes = {name: ns - before.get(name, 0) for name, ns in self.book.causes.items()}
             self.book.steps.append(
                 {
                     "unit": self.unit,
@@ -178,7 +186,7 @@ class Book:
         return Part(self, name, has_total=True)
 
     def own_part(self, name: str) -> Part:
-        """Time a block of a function that calls others outside of it: only its own time is known."""
+        """Time a block of a function that calls others outside of it: its own time alone."""
         return Part(self, name, has_total=False)
 
     def cause(self, name: str) -> Cause:
@@ -192,6 +200,11 @@ class Book:
 
     def request(self) -> Step:
         return Step(self, "request")
+
+    def add_to_cause(self, name: str, ns: int) -> None:
+        _thread_state.causes[name] += ns
+        with _lock:
+            self.causes[name] += ns
 
     def add_request(self, length_ns: int) -> None:
         """Enter a request that overlaps others in its thread: only its length is known."""
@@ -218,6 +231,7 @@ class Book:
 
 
 book = Book()
+os.register_at_fork(after_in_child=book.functions.clear)  # what the parent did is in its own book
 
 
 def timed(function: Callable[..., Any]) -> Callable[..., Any]:

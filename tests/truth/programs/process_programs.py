@@ -54,7 +54,6 @@ def fork() -> None:
     for _ in range(3):
         child = os.fork()
         if not child:
-            book.functions.clear()
             for item in range(8):
                 work(item)
             book.write()
@@ -89,7 +88,6 @@ def prepare_less() -> None:
 
 
 def child_of_both() -> None:
-    book.functions.clear()
     for item in range(12):
         work(item)
     book.write()

@@ -8,6 +8,8 @@
 #   make test-slow
 #                what else CI runs: stress tests, hostile names in every page, and in test-sanitized
 #                the extension module under sanitizers
+#   make truth   programs that print their own truth, and how much of it the answer says; TRUTH=... are
+#                options of tests/truth, such as --busy 2 and names of programs
 #   make test-pythons
 #                the parts that need no framework, with the other Pythons that are at hand
 #   make wheels  a wheel for each Python at hand, in dist/, and each tried in an empty environment
@@ -79,7 +81,7 @@ WHEEL := build/wheel
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-traces bench-stragglers bench-default bench-sampler \
 	bench-diff \
-	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-slow test-slow-python \
+	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-slow test-slow-python truth \
 	test-paddle test-plain test-gpu \
 	configure-sanitized build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts check-programs fuzz
 .DELETE_ON_ERROR:
@@ -264,10 +266,15 @@ test-python: $(WITH_TORCH)
 	$(BIN)/python $(PYTEST) -m 'not slow' $(NOT_WITH_TORCH)
 
 test-slow:
-	$(MAKE) --no-print-directory BRIDGES=all test-slow-python test-sanitized
+	$(MAKE) --no-print-directory BRIDGES=all test-slow-python test-sanitized truth
 
 test-slow-python: $(WITH_TORCH)
 	$(BIN)/python $(PYTEST) -m slow $(NOT_WITH_TORCH)
+
+# Beside two busy processes, too: what the programs know of themselves holds there as well.
+truth: $(WITH_TORCH) $(VENV)-paddle/done/test $(VENV)-paddle/done/package
+	$(BIN)/python -m tests.truth --paddle-python $(VENV)-paddle/bin/python $(TRUTH)
+	$(BIN)/python -m tests.truth --paddle-python $(VENV)-paddle/bin/python --busy 2 $(TRUTH)
 
 # The wheel that was tested with PyTorch, in an environment with Paddle alone ...
 test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package

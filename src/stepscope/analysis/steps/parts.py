@@ -118,7 +118,7 @@ def _part_of_name(name: str) -> int:
 
 
 def _in_closures(trace: Trace, own_part: Int8, is_forward: Bool) -> Int64:
-    """Return what an optimizer's step runs before the backward pass within it.
+    """Return what an optimizer's step runs before the last backward pass within it, but not in one.
 
     It was given a function to call: Lightning runs a whole training step in there.
     """
@@ -128,7 +128,9 @@ def _in_closures(trace: Trace, own_part: Int8, is_forward: Bool) -> Int64:
     last_ns = np.full(len(slices) + 1, -1, np.int64)  # the last for no optimizer
     np.maximum.at(last_ns, optimizer[backward], slices.ends_of(backward))
     before = slices.start_ns < last_ns[optimizer]
-    return np.flatnonzero(is_forward & (own_part == NO_PART) & before)
+    inherited = _native.handed_down(slices.parent, own_part.astype(np.int32))
+    belongs = is_forward & (own_part == NO_PART) & (inherited == Part.OPTIMIZER)
+    return np.flatnonzero(belongs & before)
 
 
 def _forward_slices(trace: Trace, stated: Int8) -> Bool:

@@ -1,0 +1,1 @@
+"""Programs that print their own truth, and a runner that compares it with the answer."""

@@ -291,7 +291,7 @@ def _verdict(
     if lines:
         share = share_words(lines[0].share, spent.unit)
         line = f" The line that costs most is {lines[0].what}, {share}."
-    problem = "No problem stands out" if worst is None else f"What costs a little: {worst.title}"
+    problem = "No problem stands out" if worst is None else f"Worth knowing: {worst.title}"
     if steps is None:
         takes = f"The run takes {now} after start-up ({most}); no steps were recognised"
     else:

@@ -238,7 +238,7 @@ def test_an_evaluation_is_told_without_a_gain() -> None:
     assert finding is not None and "mostly forward" in finding.text
     assert (finding.severity, finding.saves_ns) == (Severity.LOW, 0)
     with shared_analyses():
-        assert "What costs a little: Every 10th step" in answer(program.trace()).verdict
+        assert "Worth knowing: Every 10th step" in answer(program.trace()).verdict
 
 
 def test_what_one_step_does_is_no_finding() -> None:

@@ -121,6 +121,8 @@ def python_work(facts: Facts) -> Finding | None:
                 "with num_workers."
             ),
         )
+    in_c_ns = ledger.each_ns(spot.which & ledger.spent_on(Cause.NATIVE))
+    what = (Cause.NATIVE if 2 * in_c_ns > spot.each_ns else Cause.PYTHON).words
     is_bulk = alone and ledger.each_ns(spot.which & ledger.where_stack(_calls_bulk)) > (
         DATA_SHARE * spot.each_ns
     )
@@ -128,10 +130,9 @@ def python_work(facts: Facts) -> Finding | None:
         facts,
         spot,
         "python-work",
-        title=f"{_commonest_callee(facts, spot) if is_bulk else 'Python code'} takes "
-        f"{taken(ledger, spot)}",
+        title=f"{callee if is_bulk else what} takes {taken(ledger, spot)}",
         text=(
-            f"{spent} is spent running Python code there{_mostly_in(facts, spot)}{spot.called_from}"
+            f"{spent} is spent in {what} there{_mostly_in(facts, spot)}{spot.called_from}"
             + ("." if alone else "; the model waits meanwhile.")
         ),
         fix=(

@@ -6,23 +6,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.base.intervals import union
 from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.findings.facts import Facts
-from stepscope.analysis.findings.model import DETECTORS, Finding
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import (
     Spot,
     finding_at,
     hot_spot,
     hottest_path,
+    place_words,
     share_words,
+    source_line,
     taken,
 )
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.trace.model import RUNNING_STATES, Int64
+from stepscope.trace.model import RUNNING_STATES, Int64, ThreadState
 from stepscope.units import count_text, duration_text
 
 MIN_SHARE = 0.05  # what takes less of a step is not worth the change
+MOST_AT_WORK = 0.5  # a wait for processes that compute for longer is what it takes
+MIN_WORKERS_SHARE = 0.3  # of a step; workers that compute for less are not what it is about
 
 
 class _Wait(NamedTuple):
@@ -43,6 +48,7 @@ _FOR_PROCESSES = _Wait(
     "Their arguments and results are pickled and copied: send less, in fewer and larger pieces, "
     "or let them read the data themselves.",
 )
+_FOR_CHILDREN = (Cause.LOCK, Cause.QUEUE, Cause.PROCESS, Cause.CHILDREN, Cause.FILE)
 _POOLS = ("multiprocessing/", "concurrent/futures/process.py", "joblib/")
 
 
@@ -191,6 +197,8 @@ def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
     saves_ns = _saved_ns(facts, spot) if spot else 0.0
     if spot is None or saves_ns < MIN_SHARE * ledger.unit_ns:
         return None
+    if _children_ns(facts, spot) > MOST_AT_WORK * spot.each_ns:
+        return None  # what the workers do is told instead
     spent = duration_text(spot.each_ns)
     spent += "" if ledger.unit == "run" else f" of every {ledger.unit}"
     return finding_at(
@@ -205,16 +213,71 @@ def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
 
 
 def _saved_ns(facts: Facts, spot: Spot) -> float:
-    """Return the time saved if threads no longer wait, as far as there are cores for them."""
+    """Return the time saved if threads no longer wait, as far as there are cores for them.
+
+    Waiting for child processes saves nothing as long as those compute.
+    """
     ledger, samples = facts.ledger, facts.trace.samples
+    waits_ns = spot.each_ns - _children_ns(facts, spot)
     cores = facts.trace.info.parallelism.get("cores", 0.0)
     if not cores or ledger.threads <= cores:
-        return spot.each_ns
+        return waits_ns
     sampled = ledger.row != NO_SAMPLE
     runs = np.zeros(len(ledger), np.bool_)
     runs[sampled] = np.isin(samples.state[ledger.row[sampled]], RUNNING_STATES)
     least_ns = ledger.each_ns(runs) * ledger.threads / cores
-    return min(spot.each_ns, max(ledger.unit_ns - least_ns, 0.0))
+    return min(waits_ns, max(ledger.unit_ns - least_ns, 0.0))
+
+
+def _children_ns(facts: Facts, spot: Spot) -> float:
+    """Return for how much of a spot's time child processes compute, or wait for a core."""
+    ledger, samples = facts.ledger, facts.trace.samples
+    sampled = np.flatnonzero(spot.which & (ledger.row != NO_SAMPLE))
+    rows = ledger.row[sampled]
+    works = children_at_work(facts)
+    if not len(works) or not len(rows):
+        return 0.0
+    busy = union(samples.time_ns[works], samples.end_ns[works])
+    share = busy.covered(samples.time_ns[rows], samples.end_ns[rows])
+    share = share / np.maximum(samples.duration_ns[rows], 1)
+    return float((ledger.weight_ns[sampled] * share).sum()) / max(ledger.count, 1)
+
+
+def children_at_work(facts: Facts) -> Int64:
+    """Return the samples in which threads of child processes compute, or could with a core."""
+    samples, tracks = facts.trace.samples, facts.trace.tracks
+    mine = {tracks[track].pid for track in np.unique(samples.track[facts.ledger.row]).tolist()}
+    of_child = np.array([bool(mine) and track.pid not in mine for track in tracks], np.bool_)
+    works = np.isin(samples.state, (*RUNNING_STATES, ThreadState.READY))
+    return np.flatnonzero(works & of_child[samples.track])
+
+
+@DETECTORS.register
+def workers(facts: Facts) -> Finding | None:
+    """Say what child processes compute while the program waits for them: no gain is promised."""
+    ledger = facts.ledger
+    waits = ledger.spent_on(*_FOR_CHILDREN)
+    spot = hot_spot(ledger, waits)
+    if spot is None or _children_ns(facts, spot) < MIN_WORKERS_SHARE * ledger.unit_ns:
+        return None
+    path = hottest_path(facts, children_at_work(facts))
+    if not path:
+        return None
+    share = _children_ns(facts, spot) / ledger.unit_ns
+    return Finding(
+        id="workers-at-work",
+        title=f"Worker processes compute for {share_words(share, ledger.unit)}: "
+        f"{place_words(path[-1])}",
+        text=f"The program waits for them in {spot.words}{spot.called_from}. A faster worker makes "
+        "it faster, not a shorter wait.",
+        share=share,
+        evidence=source_line(path[-1]),
+        fix="Look at what the workers do; more of them help as long as there are cores.",
+        severity=Severity.LOW,
+        of_ns=ledger.whole_ns,
+        unit=ledger.unit,
+        places=path[::-1],
+    )
 
 
 def _every_step(facts: Facts, wait: _Wait) -> Finding | None:

@@ -65,7 +65,7 @@ _WORDS = {
     Cause.IDLE: "device idle",
     Cause.OTHER: "other",
     Cause.PYTHON: "Python code",
-    Cause.NATIVE: "native code outside operators",
+    Cause.NATIVE: "C code that Python calls",
     Cause.LIBRARY: "framework code outside the model",
     Cause.SLEEP: "sleeping",
     Cause.LOCK: "waiting for a lock or thread",

@@ -27,7 +27,7 @@ from stepscope.analysis.steps.parts import GLUE_NS, host_parts, thread_moments
 from stepscope.analysis.steps.start_up import start_up_idle_ns
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.work.work import device_work
-from stepscope.trace.model import Bool, Float64, Int64, SliceKind, ThreadState, Trace
+from stepscope.trace.model import Bool, Float64, Int64, SliceKind, ThreadState, Trace, WaitReason
 from stepscope.trace.names import COLLECTION
 
 FEWEST_SAMPLES = 20  # fewer samples of a part say too little to be scaled to its exact time
@@ -37,6 +37,7 @@ MOST_STEPS = 0.5
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
 _NOT_COLLECTING = (*_STARTUP, Cause.CORE)
 _WAITING_MAIN = 0.5  # share of the run; a main thread that waits longer leaves the work to others
+_FOR_THREADS = (WaitReason.UNKNOWN, WaitReason.LOCK, WaitReason.POLL)  # and not for the outside
 _WORKING = 0.05  # share of the run; a thread that runs longer does some of the work
 
 
@@ -165,19 +166,25 @@ def _step_windows(trace: Trace) -> list[_Window]:
 
 
 def _run_windows(trace: Trace) -> list[_Window]:
-    """Return the whole run of the main thread, and of other threads if it waits for them."""
+    """Return the whole run of the main thread, and of the threads that it waits for.
+
+    What child processes do is theirs: the program waits for them.
+    """
     samples, info = trace.samples, trace.info
     whole = union(np.array([info.start_ns]), np.array([info.end_ns]))
     tracks = np.unique(samples.track).tolist()
     main = [track for track in tracks if trace.tracks[track].tid == str(info.pid)]
+    processes = {trace.tracks[track].pid for track in main or tracks}
+    own = [track for track in tracks if trace.tracks[track].pid in processes]
     waits = np.isin(samples.track, main) & (samples.state == ThreadState.BLOCKED)
+    waits &= np.isin(samples.wait, _FOR_THREADS)
     waited_ns = int(samples.duration_ns[waits].sum())
     if not main or waited_ns > _WAITING_MAIN * whole.total_ns:
         # Threads of a pool that run no line of the program only pass on work.
-        own = [row for row, stack in sampled_stacks(trace).items() if stack.own]
-        runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & np.isin(samples.stack, own)
+        with_lines = [row for row, stack in sampled_stacks(trace).items() if stack.own]
+        runs = (samples.state != ThreadState.BLOCKED) & np.isin(samples.stack, with_lines)
         working = np.bincount(samples.track[runs], samples.duration_ns[runs], len(trace.tracks))
-        busy = [track for track in tracks if working[track] > _WORKING * whole.total_ns]
+        busy = [track for track in own if working[track] > _WORKING * whole.total_ns]
         main = busy or main
     return [_Window(track, whole, whole.start_ns, whole.start_ns * 0) for track in main]
 

@@ -105,8 +105,8 @@ class Averages(Table):
     def sums(self) -> dict[str, Int64]:
         """Return the known columns that add up."""
         stated = {name: getattr(self, name) for name in measures_of(Averages)}
-        known = {name: column for name, column in stated.items() if column is not None}
-        return {**known, **self.added}
+        stated_columns = {name: column for name, column in stated.items() if column is not None}
+        return {**stated_columns, **self.added}
 
     @property
     def total_self_cpu_ns(self) -> int:

@@ -140,8 +140,8 @@ def test_the_table_of_kernels_in_the_terminal_has_a_column(installed: Path) -> N
 
 
 def test_json_has_the_sum_and_who_has_most_of_it(installed: Path) -> None:
-    told = json.loads(stepscope(installed, "summary", "--json", "before.stepscope"))
-    (energy,) = told["measures"]
+    summary = json.loads(stepscope(installed, "summary", "--json", "before.stepscope"))
+    (energy,) = summary["measures"]
     assert energy["name"] == "energy"
     assert energy["total"] == 2 * NJ_A_KERNEL
     assert energy["unit"] == "nJ"

@@ -24,7 +24,7 @@ class Clock {
   // Unix time less now_ns().
   static int64_t wall_offset_ns();
 
-  // How many ticks pass in so many seconds, about.
+  // Roughly how many ticks pass in `seconds`.
   static uint64_t ticks_in(double seconds);
 
   static bool ticks_are_ns() { return shared_state.clock.load() != ClockSource::kCounter; }

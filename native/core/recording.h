@@ -101,9 +101,9 @@ class Recording {
   // Retires the chunks of all threads, none of which may be inside.
   void retire_all();
 
-  // Blocks are recorded: count those that earlier recordings have left.
+  // Called when blocks begin to be recorded: counts blocks that earlier recordings saw as in use.
   void remember_blocks();
-  // The last that was recorded of every block, where blocks are recorded or were left before.
+  // The last event of every block, of this recording or of an earlier one.
   ForgottenBlocks blocks_seen() const;
   bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
 

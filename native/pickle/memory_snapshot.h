@@ -118,7 +118,7 @@ class MemorySnapshot final : private Observer {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
-  // By the opcodes that recall their frames; not more of them than fit into some memory.
+  // Stacks by the pickle's opcodes that recall their frames; limited to some MiB of opcodes.
   std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> known_runs_;
   size_t run_bytes_ = 0;
   std::unordered_map<uint64_t, uint32_t> children_;  // by parent and frame

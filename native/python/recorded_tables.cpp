@@ -37,8 +37,8 @@ class StringTable {
 };
 
 struct LabelIds {
-  std::vector<uint32_t> whole;  // the label as it is: ranges
-  std::vector<uint32_t> name;   // split at the overload mark: operators
+  std::vector<uint32_t> whole;  // of ranges: the whole label
+  std::vector<uint32_t> name;   // of operators: what stands before the overload
   std::vector<uint32_t> overload;
 };
 

@@ -19,10 +19,10 @@ nanobind::dict sampled_tables(const Recovered& recovered, const nanobind::callab
 // As CUPTI's when it is stopped.
 nanobind::dict device_tables(const Recovered& recovered);
 
-// The blocks of memory that were held, as HeapSamples.collect() has them.
+// The table that HeapSamples.collect() returns, of sampled blocks of memory.
 nanobind::dict held_tables(const Recovered& recovered);
 
-// The nodes of graphs behind some ids, as graph_nodes() has them.
+// The table that graph_nodes() returns, for the nodes of CUDA graphs with these ids.
 nanobind::dict graph_node_tables(const Recovered& recovered, const ColumnView<int64_t>& ids);
 
 // Readings of devices' power and of their hardware counters, and the devices with counters.

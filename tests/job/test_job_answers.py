@@ -228,7 +228,7 @@ class TestFlightRecorder:
                 return Path.touch, (tmp_path / "owned",)
 
         (tmp_path / "trace_0").write_bytes(pickle.dumps({"entries": [Bad()]}))
-        with pytest.raises(TraceReadError, match="which no plain value needs"):
+        with pytest.raises(TraceReadError, match="which numbers, texts and lists do not need"):
             read_dump(tmp_path / "trace_0")
         assert not (tmp_path / "owned").exists()
 

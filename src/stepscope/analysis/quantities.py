@@ -79,7 +79,7 @@ def _added(trace: Trace, added: Measure) -> Quantity:
         weight = np.maximum(trace.slices.duration_ns[rows], 1)
         mean = float(np.average(amounts, weights=weight))
         return Quantity(added.name, added.title.lower(), added.unit, mean)
-    whole = _of_rows(trace, added.name, rows, amounts, added.unit)
+    whole = _quantity_of_rows(trace, added.name, rows, amounts, added.unit)
     return replace(whole, words=added.title.lower())
 
 
@@ -87,7 +87,7 @@ def words_of(name: str) -> str:
     return _WORDS.get(name, name.replace("_", " "))
 
 
-def _of_rows(
+def _quantity_of_rows(
     trace: Trace,
     name: str,
     rows: Int64,
@@ -178,11 +178,11 @@ def _unknown(name: str, unit: Unit, why: str) -> Quantity:
 
 def _ops(trace: Trace, name: str) -> Quantity:
     rows = np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR)
-    return _of_rows(trace, name, outermost(trace, rows))
+    return _quantity_of_rows(trace, name, outermost(trace, rows))
 
 
 def _of_kind(kind: SliceKind, trace: Trace, name: str) -> Quantity:
-    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == kind))
+    return _quantity_of_rows(trace, name, np.flatnonzero(trace.slices.kind == kind))
 
 
 def _copied_bytes(trace: Trace, name: str) -> Quantity:
@@ -191,17 +191,17 @@ def _copied_bytes(trace: Trace, name: str) -> Quantity:
     size = trace.slices.args.dense(BYTES, len(trace), -1)[rows]
     if (size < 0).any():
         return _unknown(name, units.BYTES, "the trace does not say how large copies are")
-    return _of_rows(trace, name, rows, size, units.BYTES)
+    return _quantity_of_rows(trace, name, rows, size, units.BYTES)
 
 
 def _synchronisations(trace: Trace, name: str) -> Quantity:
     work = device_work(trace)
     if len(work):
-        return _of_rows(trace, name, waiting_calls(trace, work))
+        return _quantity_of_rows(trace, name, waiting_calls(trace, work))
     slices = trace.slices
     would = is_named(trace, landmarks().waits.__contains__) & (slices.kind == SliceKind.OPERATOR)
     rows = np.flatnonzero(would & (host_parts(trace) != Part.OPTIMIZER))
-    return _of_rows(trace, name, outermost(trace, rows))
+    return _quantity_of_rows(trace, name, outermost(trace, rows))
 
 
 def _whole(find: Callable[[Trace], Int64], trace: Trace, name: str) -> Quantity:
@@ -217,7 +217,7 @@ def _flops(trace: Trace, name: str) -> Quantity:
     if not len(inputs) or inputs.is_sample:
         return _unknown(name, units.FLOPS, "shapes were not recorded: --shapes, record_shapes=True")
     rows = np.flatnonzero(flops)
-    return _of_rows(trace, name, rows, flops[rows], units.FLOPS)
+    return _quantity_of_rows(trace, name, rows, flops[rows], units.FLOPS)
 
 
 _NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
@@ -283,7 +283,7 @@ def operator_times(trace: Trace, name: str) -> tuple[float, ...]:
 
 def operator_calls(trace: Trace, name: str) -> Quantity:
     """Count the calls of one operator, kernel or range."""
-    counted = _of_rows(trace, name, rows_named(trace, name.__eq__))
+    counted = _quantity_of_rows(trace, name, rows_named(trace, name.__eq__))
     return replace(counted, words=f"calls of {name}")
 
 

@@ -20,7 +20,7 @@ class Share:
 
     @property
     def place(self) -> str:
-        """Return the line with most of it, empty if unknown."""
+        """Return the line that has the largest part of the quantity; empty if no line is known."""
         return self.places[0][0] if self.places else ""
 
     @property

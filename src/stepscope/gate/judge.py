@@ -101,18 +101,18 @@ def _counted(
         outcome = Outcome.FAILED
     elif max(new) < min(old) - _NOT_WORTH_IT:
         outcome = Outcome.BETTER
-    show = after[0].text
+    text_of = after[0].text
     change = min(new) - max(old) if min(new) > max(old) else max(new) - min(old)
     failed = outcome is Outcome.FAILED
     return Check(
         name,
         f"{words}{unit_word}",
         outcome,
-        _range(old, show),
-        _range(new, show),
-        _signed(change, show) if failed or outcome is Outcome.BETTER else "",
+        _range(old, text_of),
+        _range(new, text_of),
+        _signed(change, text_of) if failed or outcome is Outcome.BETTER else "",
         allowance.text(name if name in NAMES else "ops"),
-        f"{_range(new, show)}, and the baseline has {_range(old, show)}" if failed else "",
+        f"{_range(new, text_of)}, and the baseline has {_range(old, text_of)}" if failed else "",
         grown_row(*(rows or (before, after))) or grown_row(before, after) if failed else "",
     )
 
@@ -140,18 +140,18 @@ def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
     )
     if not order:
         return ""
-    show = after[0].text
+    text_of = after[0].text
     per_step = " a step" if after[0].by_step else ""
     worst = order[0]
-    more = [f"{name} +{show(_rounded(growth[name]))}" for name in order[1:_MORE_ROWS]]
+    more = [f"{name} +{text_of(_rounded(growth[name]))}" for name in order[1:_MORE_ROWS]]
     shares = [
         next((share for quantity in side for share in quantity.rows if share.name == worst), None)
         for side in (before, after)
     ]
     place = shares[1].new_place(shares[0]) if shares[1] is not None else ""
     return (
-        f"{worst}{f' at {place}' if place else ''}: {show(_rounded(new[worst]))}{per_step}, "
-        f"{show(_rounded(old.get(worst, 0.0)))} before{'; ' * bool(more)}{', '.join(more)}"
+        f"{worst}{f' at {place}' if place else ''}: {text_of(_rounded(new[worst]))}{per_step}, "
+        f"{text_of(_rounded(old.get(worst, 0.0)))} before{'; ' * bool(more)}{', '.join(more)}"
     )
 
 
@@ -180,14 +180,15 @@ def _busy(
     new = [quantity.total or 0.0 for quantity in after]
     fall = min(old) - max(new)
     failed = fall > allowance.amount + min(old) * allowance.share
-    show = SHARE.text
-    why = f"devices are busy {_range(new, show)} of the time, in the baseline {_range(old, show)}"
+    text_of = SHARE.text
+    now, then = _range(new, text_of), _range(old, text_of)
+    why = f"devices are busy {now} of the time, in the baseline {then}"
     return Check(
         name,
         words,
         Outcome.FAILED if failed else Outcome.PASSED,
-        _range(old, show),
-        _range(new, show),
+        _range(old, text_of),
+        _range(new, text_of),
         f"-{100 * fall:.1f} points" if fall > 0 else "",
         f"-{100 * (allowance.amount + allowance.share):.3g} points",
         why if failed else "",
@@ -332,13 +333,13 @@ def _time_limit(
 # ---- words
 
 
-def _range(values: Sequence[float], show: Callable[[float], str]) -> str:
+def _range(values: Sequence[float], text_of: Callable[[float], str]) -> str:
     low, high = min(values), max(values)
-    return show(low) if low == high else f"{show(low)} to {show(high)}"
+    return text_of(low) if low == high else f"{text_of(low)} to {text_of(high)}"
 
 
-def _signed(change: float, show: Callable[[float], str]) -> str:
-    return f"+{show(change)}" if change >= 0 else f"-{show(-change)}"
+def _signed(change: float, text_of: Callable[[float], str]) -> str:
+    return f"+{text_of(change)}" if change >= 0 else f"-{text_of(-change)}"
 
 
 def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> Iterator[str]:

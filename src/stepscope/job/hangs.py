@@ -38,7 +38,8 @@ def hang_table(job: Job) -> HangTable:
         kind = meetings.kinds[meetings.kind[i]]
         here = meetings.rows(i)
         arrived = {int(rank) for rank in meetings.rank[here]}
-        # Without a list of members, only the group of all ranks is known to miss one.
+        # A group without a list of its members misses no rank that we could name, except for the
+        # group of all ranks.
         members = {place[member] for member in kind.members if member in place}
         members = members or (set(place.values()) if not kind.group else arrived)
         came = int(meetings.arrived_ns[here].min())

@@ -90,14 +90,14 @@ class _CallingLoader:
     ) -> None:
         self._name = name
         self._loader = loader
-        self._then: list[Callable[[ModuleType], None]] = []
+        self._callbacks: list[Callable[[ModuleType], None]] = []
         vars(self)["create_module"] = loader.create_module
         vars(self)["exec_module"] = importing(_Unshown(), loader, self._call_back)
         self.also(then, shown=shown)
 
     def also(self, then: Callable[[ModuleType], None], *, shown: bool) -> None:
         """Call another function back, too."""
-        self._then.append(then)
+        self._callbacks.append(then)
         if shown:
             scope = record_function(f"import {self._name}")  # seconds that are not the program's
             vars(self)["exec_module"] = importing(scope, self._loader, self._call_back)
@@ -108,9 +108,9 @@ class _CallingLoader:
     def _call_back(self, module: ModuleType) -> None:
         with HeldSignals():  # a signal must not leave this half done
             self._give_back(module)
-            for then in self._then:
+            for callback in self._callbacks:
                 try:
-                    then(module)
+                    callback(module)
                 except Exception as error:  # the program's own import has succeeded
                     what = f"{type(error).__name__}: {error}"
                     notify(f"{module.__name__} is not recorded as it should be: {what}")

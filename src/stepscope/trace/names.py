@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 COLLECTION = "Python garbage collection"  # a range around each run of the collector
 RESIDENT_MEMORY = "resident memory"  # a counter of the process
 REQUEST_CATEGORY = "request"  # category of ranges around a server's requests
-OPTIMIZER_STEP = "Optimizer.step#"  # torch's ranges around optimizers, before their class
+OPTIMIZER_STEP = "Optimizer.step#"  # how torch names ranges around optimizers; the class follows
 OPTIMIZER_ZERO_GRAD = "Optimizer.zero_grad#"
 PADDLE_OPTIMIZER = "Optimization Step"
 MODULE_PREFIX = "nn.Module: "  # of torch's calls of modules, before class and number

@@ -85,7 +85,9 @@ class _Machine:
     def _do_container(self, name: str, argument: Any) -> None:
         count = _LAST_ITEMS.get(name)
         if count is None and name not in _SINCE_MARK:
-            raise PlainPickleError(f"it asks for {name} ({argument}), which no plain value needs")
+            raise PlainPickleError(
+                f"it has the opcode {name} ({argument}), which numbers, texts and lists do not need"
+            )
         items = self._since_mark() if count is None else [self.popped() for _ in range(count)][::-1]
         match name:
             case "APPEND" | "APPENDS":

@@ -134,7 +134,10 @@ def _check_bounds(place: _Place, spec: Column, ends: Mapping[Role, tuple[int, st
 
 
 def _not_earlier(values: NDArray[Any], spec: Column) -> Bad:
-    """Row 0 of a table without a number for "none" stands for it, and is its own parent."""
+    """Check that rows refer to earlier rows only.
+
+    Where a column has no number for "none", row 0 stands for that, and refers to itself.
+    """
     count = np.arange(_BLOCK, dtype=np.int64)
 
     def bad(at: Block) -> Mask:

@@ -74,8 +74,11 @@ def test_the_answer_says_who_had_the_cores() -> None:
     shown = answer_text(trace)
     assert "Other programs use this machine's cores: a step waited 20.0 ms of its 30.0 ms" in shown
     assert "and 20.0 ms waiting for a core, which is in no share" in shown
-    told = answer(trace).to_json()["cores"]
-    assert told["waiting_ns"] == pytest.approx(20_000_000, rel=0.01) and told["by"] == "others"
+    cores_stated = answer(trace).to_json()["cores"]
+    assert (
+        cores_stated["waiting_ns"] == pytest.approx(20_000_000, rel=0.01)
+        and cores_stated["by"] == "others"
+    )
     assert "keep the cores busy" in answer_text(recorded(waits_us=20_000, cores=0.2))
     assert "core" not in answer_text(recorded())
 

@@ -71,19 +71,19 @@ def compute_less() -> None:
 def waiting_lock() -> None:
     """Another thread has the lock for most of the time, and sleeps with it."""
     lock = threading.Lock()
-    held = threading.Event()
+    has_lock = threading.Event()
 
     def hold() -> None:
         for _ in range(20):
             with lock:
-                held.set()
+                has_lock.set()
                 time.sleep(0.04)
             time.sleep(0.01)
 
     threading.Thread(target=hold).start()
     for _ in range(15):
-        held.wait()
-        held.clear()
+        has_lock.wait()
+        has_lock.clear()
         with book.part("waiting_lock"):
             with book.waiting("lock"):
                 lock.acquire()

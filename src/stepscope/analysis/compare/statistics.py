@@ -136,7 +136,9 @@ def compare_samples(
     Each run is a sequence of step times in their order; start-up is recognised and left out.
     """
     if not 0 <= least_effect < 1:
-        raise ValueError(f"least_effect is a part of one, such as 0.01 for 1 %: {least_effect!r}")
+        raise ValueError(
+            f"least_effect is {least_effect!r}; give a fraction below 1, such as 0.01 for 1 %"
+        )
     sides = (_side(before, unit), _side(after, unit))
     generator = np.random.default_rng(seed)
     measured = _measured(sides, least_effect)

@@ -93,7 +93,7 @@ def _grows(facts: Facts, which: Bool) -> bool:
 
 
 def _is_read(facts: Facts, spot: Spot) -> bool:
-    """Tell whether tensors are mostly read in Python there."""
+    """Return whether most of the time at this spot goes into reading tensors in Python."""
     reading = reading_spot(facts)
     if reading is None:
         return False

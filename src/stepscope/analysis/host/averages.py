@@ -105,8 +105,8 @@ class Averages(Table):
     def sums(self) -> dict[str, Int64]:
         """Return the known columns that add up."""
         stated = {name: getattr(self, name) for name in measures_of(Averages)}
-        known = {name: column for name, column in stated.items() if column is not None}
-        return {**known, **self.added}
+        stated_columns = {name: column for name, column in stated.items() if column is not None}
+        return {**stated_columns, **self.added}
 
     @property
     def total_self_cpu_ns(self) -> int:
@@ -268,14 +268,16 @@ def total_of(rows: Averages) -> Averages:
     """Return one group named ``Total`` that sums all others."""
     one = np.zeros(1, np.uint32)
 
-    no = np.zeros(1, np.bool_)
+    is_never = np.zeros(1, np.bool_)
     sums: dict[str, Any] = {
         name: np.array([column.sum()], np.int64) for name, column in rows.sums().items()
     }
     count = np.array([rows.count.sum()], np.int64)
     added_sums = {name: sums.pop(name) for name in rows.added}
     key = Labels(one, ("Total",))
-    return Averages(key, count, one, no, no, no, ~no, **sums, added=added_sums)
+    return Averages(
+        key, count, one, is_never, is_never, is_never, ~is_never, **sums, added=added_sums
+    )
 
 
 def _flops(tree: CallTree) -> Int64:

@@ -54,13 +54,13 @@ class CoreShortage:
             else "Other programs use this machine's cores"
         )
         waited = duration_text(self.waiting_ns)
-        said = f"{who}: {what} waited {waited} of its {duration_text(self.whole_ns)} for a core"
+        sentence = f"{who}: {what} waited {waited} of its {duration_text(self.whole_ns)} for a core"
         if self.pool_share >= MIN_SHARE:
-            said += (
+            sentence += (
                 f", and the threads of its operators {self.pool_share:.0%} of the time, which "
                 "makes operators seem slower than they are"
             )
-        return f"{said}. Times are as measured; shares are of the time with a core."
+        return f"{sentence}. Times are as measured; shares are of the time with a core."
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -40,6 +40,7 @@ START_FOLDER = str(Path(__file__).parents[2] / "record" / "inside" / "start")
 # Python would compile a script at every start; a module is compiled once.
 _RUN_COMPILED = (
     "import sys, _frozen_importlib_external as e; module = type(sys)('supervise'); "
+    "module.__file__ = sys.argv[1]; "
     "e.SourceFileLoader('supervise', sys.argv[1]).exec_module(module); module.main(sys.argv[2:])"
 )
 SUPERVISOR = ("-c", _RUN_COMPILED, str(Path(__file__).with_name("supervise.py")))

@@ -32,17 +32,18 @@ import os
 import sys
 import time
 
-_ALL_SIGNALS: frozenset[int] = frozenset(_signal.valid_signals())
-_INHERITED_MASK: "set[int]" = _signal.pthread_sigmask(_signal.SIG_BLOCK, _ALL_SIGNALS)
+_INHERITED_MASK: "set[int]" = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stepscope.cli.run import sentinel
+else:
+    sys.path.append(os.path.dirname(__file__))  # Python leaves it out with -I
+    import sentinel
 
 _IGNORED_BY_PYTHON = {_signal.SIGPIPE, _signal.SIGXFSZ}
 _IMPATIENT = {_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT}
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
-_PATIENCE_S, _LOOKS = 0.001, 10  # between reads of the sentinel's reports, which may come late
-# The maximum age of a report, if this process got its signal late on a busy machine; in one group,
-# both processes get each signal of the group.
-_LATE_NS, _LATE_IN_ONE_GROUP_NS = 100_000_000, 2_000_000_000
 
 
 class Options:
@@ -86,20 +87,11 @@ def _pop_counted(words: "list[str]") -> "list[str]":
 
 def _signals_of(mask: str) -> "set[int]":
     bits = int(mask, 16)
-    return {number for number in _ALL_SIGNALS if bits >> (number - 1) & 1}
+    return {number for number in sentinel.ALL_SIGNALS if bits >> (number - 1) & 1}
 
 
 def _inherited_ignored() -> "set[int]":
-    return _signals_of(_status("self", "SigIgn") or "0") - _IGNORED_BY_PYTHON
-
-
-def _status(process: "int | str", field: str) -> str:
-    """Return a field of a process's status, empty if there is no such process."""
-    try:
-        with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
-            return next((line.split()[1] for line in file if line.startswith(f"{field}:")), "")
-    except OSError:
-        return ""
+    return _signals_of(sentinel.status_of("self", "SigIgn") or "0") - _IGNORED_BY_PYTHON
 
 
 def _has_terminal() -> bool:
@@ -110,120 +102,13 @@ def _has_terminal() -> bool:
         return False
 
 
-def _prctl(option: int, value: int) -> None:
-    """Call prctl, where this Python has ctypes; the Python part of ctypes is not needed."""
-    try:
-        import _ctypes
-    except ImportError:
-        return
-    program = _ctypes.dlopen(None, os.RTLD_NOW)  # type: ignore[arg-type]
-    _ctypes.call_cdeclfunction(_ctypes.dlsym(program, "prctl"), (option, value, 0, 0, 0))
-
-
-def _die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent has died, now or before this call."""
-    _prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), _signal.SIGKILL)
-
-
-def _send(process: int, number: int) -> None:
-    try:
-        os.kill(process, number)
-    except OSError:
-        pass  # it has ended, or now belongs to another user
-
-
-class Sentinel:
-    """A process in the command's group that reports which signals the group is sent."""
-
-    def __init__(self, group: int) -> None:
-        """Start it in a group, or in a new group for 0; it dies with this process."""
-        self._reports: list[tuple[int, int]] = []  # signals, and when they were received
-        self._late_ns = _LATE_IN_ONE_GROUP_NS if group == os.getpgrp() else _LATE_NS
-        self.fd, write_fd = os.pipe()
-        parent = os.getpid()
-        self.pid = os.fork()
-        if not self.pid:
-            try:
-                _report_signals(parent, group, write_fd)
-            finally:
-                os._exit(1)
-        os.close(write_fd)
-        self.is_there = bool(os.read(self.fd, 1))  # false if the group no longer exists
-        os.set_blocking(self.fd, False)
-
-    def close(self) -> None:
-        os.close(self.fd)
-        _send(self.pid, _signal.SIGKILL)
-        try:
-            os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            pass  # it was reaped before
-
-    def has_got(self, number: int) -> bool:
-        """Return whether the group got a signal when this process did; waits for the report."""
-        received_ns = time.monotonic_ns()
-        for _ in range(_LOOKS):
-            self._read_reports()
-            for report in self._reports:
-                if report[0] == number and report[1] > received_ns - self._late_ns:
-                    self._reports.remove(report)
-                    return True
-            if int(_status(self.pid, "ShdPnd") or "0", 16) >> (number - 1) & 1:
-                return True  # the sentinel has not run yet
-            time.sleep(_PATIENCE_S)
-        return False
-
-    def _read_reports(self) -> None:
-        oldest = time.monotonic_ns() - self._late_ns
-        self._reports = [report for report in self._reports if report[1] > oldest]
-        try:
-            text = os.read(self.fd, 1 << 16)
-        except BlockingIOError:
-            return
-        for line in text.splitlines():
-            number, _, sent_ns = line.partition(b" ")
-            self._reports.append((int(number), int(sent_ns)))
-
-
-def _report_signals(parent: int, group: int, write_fd: int) -> None:
-    _die_with(parent)
-    _close_all_but({write_fd})
-    if group != os.getpgrp():
-        try:
-            os.setpgid(0, group)
-        except OSError:
-            return
-    while _signal.sigtimedwait(_ALL_SIGNALS, 0):
-        pass  # signals of the group that it was forked in
-    os.write(write_fd, b"\n")
-    os.set_blocking(write_fd, False)
-    while True:
-        info = _signal.sigwaitinfo(_ALL_SIGNALS)
-        if info.si_pid != parent:
-            try:
-                os.write(write_fd, b"%d %d\n" % (info.si_signo, time.monotonic_ns()))
-            except BlockingIOError:
-                pass  # the pipe is full of unread reports
-
-
-def _close_all_but(open_fds: "set[int]") -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in open_fds:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass  # the descriptor of the listing itself
-
-
 class Supervisor:
     """One command from its start to its end."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._shares_group = _has_terminal()
-        self._sentinel: Sentinel | None = None
+        self._sentinel: sentinel.Sentinel | None = None
         self._group = 0
         self._pid = 0  # of the command, later of the companion or the answer
         self._companion = 0
@@ -248,7 +133,7 @@ class Supervisor:
         self._has_ended = True
         if self._companion:
             self._pid = self._companion
-            _send(self._pid, _signal.SIGTERM)
+            sentinel.send(self._pid, _signal.SIGTERM)
             self._wait()
             self._companion = 0
         if self._options.answer:
@@ -265,7 +150,7 @@ class Supervisor:
         self._pid = os.fork()
         if not self._pid:
             try:
-                _die_with(parent)
+                sentinel.die_with(parent)
                 os.close(open_gate_fd)
                 os.read(gate_fd, 1)
                 self._become(self._options.command, self._options.environment)
@@ -289,21 +174,20 @@ class Supervisor:
         """Make the command's process group, and start the sentinel in it."""
         if self._shares_group:
             self._group = os.getpgrp()
-            self._sentinel = Sentinel(self._group)
-        elif (
-            os.getpgrp() == os.getpid()
-        ):  # the shell gave this process a group; the command gets one, too
+            self._sentinel = sentinel.Sentinel(self._group)
+        elif os.getpgrp() == os.getpid():
+            # The shell gave this process a group; the command gets one, too.
             self._group = self._pid
             os.setpgid(self._pid, self._group)
-            self._sentinel = Sentinel(self._group)
+            self._sentinel = sentinel.Sentinel(self._group)
         else:
-            self._sentinel = Sentinel(0)
+            self._sentinel = sentinel.Sentinel(0)
             self._group = self._sentinel.pid
             os.setpgid(self._pid, self._group)
 
     def _become(self, command: "list[str]", environment: "dict[bytes, bytes]") -> None:
         """Replace this forked process; signals are as they were before Python started."""
-        for number in _ALL_SIGNALS - {_signal.SIGKILL, _signal.SIGSTOP}:
+        for number in sentinel.ALL_SIGNALS - {_signal.SIGKILL, _signal.SIGSTOP}:
             is_ignored = number in self._options.ignored
             _signal.signal(number, _signal.SIG_IGN if is_ignored else _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, self._options.mask)
@@ -317,7 +201,7 @@ class Supervisor:
             return pid
         try:
             if is_companion:
-                _die_with(parent)
+                sentinel.die_with(parent)
                 _execute(command, dict(os.environb))
             self._become(command, dict(os.environb))
         except OSError as error:
@@ -331,7 +215,7 @@ class Supervisor:
         Stdout and stderr stay open for the answer.
         """
         open_fds = {1, 2}
-        _close_all_but(open_fds | {self._sentinel.fd} if self._sentinel else open_fds)
+        sentinel.close_all_but(open_fds | {self._sentinel.fd} if self._sentinel else open_fds)
         null_fd = os.open("/dev/null", os.O_RDONLY)
         if null_fd == 0:  # else it was closed from the start
             os.set_inheritable(null_fd, True)
@@ -349,25 +233,25 @@ class Supervisor:
                     return status
             elif self._companion and self._has_ended:
                 if number in _IMPATIENT:  # it is not waited for any longer
-                    _send(self._companion, _signal.SIGKILL)
+                    sentinel.send(self._companion, _signal.SIGKILL)
             elif self._has_ended:
                 if not is_from_kernel:  # the terminal signals the answer itself
-                    _send(self._pid, number)
+                    sentinel.send(self._pid, number)
             elif self._companion and number == self._options.companion_signal:
-                _send(self._companion, number)
+                sentinel.send(self._companion, number)
             elif not (self._sentinel and self._sentinel.has_got(number)):
-                _send(self._pid, number)
+                sentinel.send(self._pid, number)
 
     def _next_signal(self) -> "_signal.struct_siginfo":
         """Wait for a signal; a companion that is to start later starts meanwhile."""
         while self._companion_at is not None:
             wait_s = max(self._companion_at - time.monotonic(), 0)
-            info = _signal.sigtimedwait(_ALL_SIGNALS, wait_s)
+            info = _signal.sigtimedwait(sentinel.ALL_SIGNALS, wait_s)
             if info is not None:
                 return info
             self._companion = self._spawn(self._options.companion, is_companion=True)
             self._companion_at = None
-        return _signal.sigwaitinfo(_ALL_SIGNALS)
+        return _signal.sigwaitinfo(sentinel.ALL_SIGNALS)
 
     def _reap(self) -> "int | None":
         """Handle every child that has changed; return the status of the one that is waited for."""
@@ -398,7 +282,7 @@ class Supervisor:
         if not self._shares_group or _signal.SIGCONT in _signal.sigpending():
             return
         if self._sentinel:  # signals that come meanwhile stay pending in both
-            _send(self._sentinel.pid, _signal.SIGSTOP)
+            sentinel.send(self._sentinel.pid, _signal.SIGSTOP)
         if number != _signal.SIGSTOP:
             _signal.signal(number, _signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -408,11 +292,11 @@ class Supervisor:
 
     def _continue_sentinel(self) -> None:
         if self._sentinel:
-            _send(self._sentinel.pid, _signal.SIGCONT)
+            sentinel.send(self._sentinel.pid, _signal.SIGCONT)
 
     def _replace_sentinel(self) -> None:
         self._end_sentinel()
-        self._sentinel = Sentinel(self._group)
+        self._sentinel = sentinel.Sentinel(self._group)
         if not self._sentinel.is_there:
             self._end_sentinel()  # the command was the last process of the group
 
@@ -471,7 +355,7 @@ def _end_as(status: int) -> None:
     """End this process with the status of another, and without a core file of its own."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        _prctl(_PR_SET_DUMPABLE, 0)
+        sentinel.prctl(sentinel.SET_DUMPABLE, 0)
         if number != _signal.SIGKILL:
             _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {number})

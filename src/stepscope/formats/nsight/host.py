@@ -38,7 +38,8 @@ _OPERATOR = re.compile(
     re.DOTALL,
 )
 _LONGEST_OPERATOR = 1 << 12
-_IMPORTED = {70: _PUSHED, 71: _STARTED}  # from a text file
+# A range that Nsight imported from a text file has another type than one that it recorded.
+_IMPORTED = {70: _PUSHED, 71: _STARTED}
 
 
 def add_calls(file: SqliteFile, gathered: Gathered, names: Names) -> None:

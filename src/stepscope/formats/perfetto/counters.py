@@ -70,21 +70,23 @@ def _recorded(trace: Trace) -> Iterator[Counter]:
     rows = np.flatnonzero(marks.phase == COUNTER_PHASE)
     if not len(rows):
         return
-    some = marks.take(rows[np.argsort(marks.time_ns[rows], kind="stable")])
-    columns = {key: (column.rows, column.values) for key, column in some.args.integers.items()}
-    for key, fractions in _others(trace, some.args.rest).items():
+    counter_marks = marks.take(rows[np.argsort(marks.time_ns[rows], kind="stable")])
+    columns = {
+        key: (column.rows, column.values) for key, column in counter_marks.args.integers.items()
+    }
+    for key, fractions in _others(trace, counter_marks.args.rest).items():
         own = columns.get(key)
         at = fractions[0] if own is None else np.concatenate((own[0], fractions[0]))
         values = fractions[1] if own is None else np.concatenate((own[1], fractions[1]))
         order = np.argsort(at, kind="stable")
         columns[key] = at[order], values[order]
     for key, (at, values) in columns.items():
-        group = some.track[at].astype(np.int64) << 32 | some.name[at]
+        group = counter_marks.track[at].astype(np.int64) << 32 | counter_marks.name[at]
         for series in np.unique(group):
             mine = np.flatnonzero(group == series)
             name = trace.strings[int(series & 0xFFFFFFFF)]
             title = name if key in {_VALUE, name} or len(columns) == 1 else f"{name} {key}"
-            yield Counter(title, int(series >> 32), some.time_ns[at[mine]], values[mine])
+            yield Counter(title, int(series >> 32), counter_marks.time_ns[at[mine]], values[mine])
 
 
 def _others(trace: Trace, rest: Any) -> dict[str, tuple[Any, Any]]:

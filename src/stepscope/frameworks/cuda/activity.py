@@ -182,7 +182,8 @@ class CudaActivity(Source):
         since = self._since
         if since is None or self._pid != os.getpid():
             return None
-        _native.start_cuda(0, True, 0.0)  # another user, the limit is set
+        # Counts as one more user, so that stop_cuda() leaves the recording on; it keeps its limit.
+        _native.start_cuda(0, True, 0.0)
         return self._captured(_native.stop_cuda(since), self._since_ns)
 
     def _captured(self, columns: dict[str, Any] | None, since_ns: int) -> Captured | None:

@@ -227,7 +227,8 @@ _SAME_NAME = (
 )
 _SAME_NAME_OF_TWO = "add floor_divide remainder maximum minimum fmax fmin atan2 mv bmm dot"
 
-# By torch's operators that do the same with the same first inputs.
+# Paddle's operators that compute the same as one of torch's, whose formula then counts them: their
+# first inputs are the same, too.
 _SAME_AS_TORCH = {
     "x": {
         **{name: name for name in _SAME_NAME.split()},

@@ -64,7 +64,7 @@ class CudaMemory:
             allocated = self._torch.cuda.memory_allocated(device)
             reserved = self._torch.cuda.memory_reserved(device)
             self._bridge.stepscope_cuda_bridge_totals(device, allocated, reserved)
-        # Now, or when the program sets CUDA up.
+        # torch attaches the bridge now, or as soon as the program initialises CUDA.
         self._torch.cuda._lazy_call(self._bridge.stepscope_cuda_bridge_attach)
         self._bridge.stepscope_cuda_bridge_start()
         self._on = True

@@ -54,7 +54,7 @@ class Library:
         if is_ours_alone(os.fstat(file)):
             return Library(file, where)
         os.close(file)
-        raise PermissionError(f"{where} is not a file of ours alone")
+        raise PermissionError(f"{where} can be changed by other users, or is not ours")
 
     def digest(self) -> str:
         return hashlib.sha256(self.content()).hexdigest()

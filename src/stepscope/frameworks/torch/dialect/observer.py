@@ -67,7 +67,7 @@ def observer_of_environment() -> TraceObserver | None:
 
 
 class ObserverSource(Source):
-    """Runs an observer, which keeps what it sees to itself."""
+    """Starts and stops an observer of torch's, which writes its own file and adds no columns."""
 
     name = "observer"
 

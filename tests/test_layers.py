@@ -69,8 +69,8 @@ ROOMS: dict[str, dict[str, str]] = {
         "host": "base calls work code flops memory steps",
         "device": "base calls work code flops steps",
         "findings": "base calls work code memory steps device",
-        "compare": "base calls work code memory steps host findings",
         "beside": "base calls work code flops memory steps host device findings",
+        "compare": "base calls work code memory steps host findings beside",
     },
     "formats": {
         "base": "",

@@ -25,6 +25,7 @@ SAMPLED_TYPES = "Sampled types"
 # Of a module's call.
 PARAMETERS = "Parameters"
 OWN_PARAMETERS = "Own parameters"
+MODEL_ID = "Model id"  # tells models of one class apart
 
 # Of a collective.
 COLLECTIVE = "Collective name"

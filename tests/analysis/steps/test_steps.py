@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from made_trace import Call, trace_of_calls
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.trace.keys import MODEL_ID
+from stepscope.trace.model import PRODUCER, Args, IntColumn
 
 
 def marked(number: int, start: int, end: int) -> Call:
@@ -113,6 +119,52 @@ def test_calls_of_the_outermost_module_begin_steps() -> None:
     assert (steps.by, steps.name) == (StepsBy.MODULE, "Net")
     assert steps.start_ns.tolist() == [at * 1000 for at in range(0, 100, 20)]
     assert steps.duration_ns.tolist() == [20_000] * 4 + [10_000]
+
+
+def test_threads_that_call_one_model_have_steps_of_their_own() -> None:
+    calls = [Call("Net", at + t, at + 9, "module", track=t) for t in range(3) for at in (0, 20, 40)]
+    calls.append(Call("Net", 0, 90, "module", track=3))  # one call is no loop
+    steps = step_table(trace_of_calls(calls))
+    assert steps.start_ns.tolist() == [t * 1000 for t in (0, 1, 2, 20, 21, 22, 40, 41, 42)]
+    assert steps.track.tolist() == [0, 1, 2] * 3
+    assert steps.duration_ns.tolist() == [20_000] * 6 + [9_000, 8_000, 7_000]
+
+
+def test_threads_that_call_optimizers_have_steps_of_their_own() -> None:
+    ends = range(10, 60, 10)
+    calls = [replace(optimizer("SGD", at - 5, at + t), track=t) for at in ends for t in (0, 1)]
+    steps = step_table(trace_of_calls(calls))
+    assert len(steps) == 10
+    assert steps.end_ns.tolist()[:4] == [10_000, 11_000, 20_000, 21_000]
+
+
+def test_another_process_has_no_steps_in_this_ones() -> None:
+    calls = [Call("Net", at, at + 9 - t, "module", track=t) for t in (0, 1) for at in (0, 20, 40)]
+    steps = step_table(trace_of_calls(calls, pids=("10", "11")))
+    assert steps.track.tolist() == [0, 0, 0]
+
+
+def test_of_two_models_of_one_class_the_larger_one_begins_a_step() -> None:
+    models = [(at + 10 * m, at + 13 + 12 * m) for at in range(0, 200, 40) for m in (0, 1)]
+    trace = trace_of_calls([Call("Net", start, end, "module") for start, end in models])
+    rows = np.arange(10)
+    args = Args({MODEL_ID: IntColumn(rows.astype(np.uint32), rows % 2 + 7)}, trace.slices.args.rest)
+    steps = step_table(replace(trace, slices=replace(trace.slices, args=args)))
+    assert steps.start_ns.tolist() == [at * 1000 for at in range(10, 200, 40)]
+
+
+def test_the_first_step_begins_when_the_imports_before_the_models_first_call_have_ended() -> None:
+    calls = [
+        Call("import torch", 10, 400, "user_annotation"),
+        Call("import torch._dynamo", 500, 600, "user_annotation"),
+        Call("Net", 650, 700, "module"),
+        Call("import json", 700, 710, "user_annotation"),
+        optimizer("SGD", 800, 900),
+    ]
+    trace = trace_of_calls(calls)
+    steps = step_table(replace(trace, info=replace(trace.info, producer=PRODUCER)))
+    assert steps.start_ns.tolist() == [600_000]
+    assert steps.duration_ns.tolist() == [300_000]
 
 
 def test_batches_begin_steps_where_nothing_else_does() -> None:

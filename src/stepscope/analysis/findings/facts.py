@@ -30,9 +30,10 @@ from stepscope.analysis.work.idle import IdleGaps, IdleReason, idle_gaps
 from stepscope.analysis.work.kernel_names import kernel_name
 from stepscope.analysis.work.work import DeviceWork, device_work
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import MODEL_ID
 from stepscope.trace.model import NO_SLICE, Bool, Float64, Int64, SliceKind, Trace
 
-TRAINING, GRAD, MODEL, DTYPE = "Training", "Grad", "Model id", "Input dtype"
+TRAINING, GRAD, DTYPE = "Training", "Grad", "Input dtype"
 
 # Share of the steps' time for which devices work on after the host has ended the last step.
 FAR_AHEAD = 0.25
@@ -284,7 +285,7 @@ class ModelCalls:
 
         self.training: Bool = argument(TRAINING) != 0
         self.grad: Bool = argument(GRAD) != 0
-        self.model = argument(MODEL)
+        self.model = argument(MODEL_ID)
 
     def input_types(self) -> list[str]:
         """Return the type of the first input of each call, as the framework spells it."""

@@ -10,6 +10,8 @@ The first of these that a trace has makes the steps:
 - calls of the outermost module (inference, ``generate``): each begins a step;
 - batches drawn from a data loader: each begins a step;
 - requests of a server; these may overlap.
+
+Several threads of a process may have steps, which overlap then.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.base.shared import shared
 from stepscope.analysis.base.tree import has_text, is_named, outermost
-from stepscope.analysis.calls.backward import backward_functions
+from stepscope.analysis.calls.backward import backward_functions, process_of_tracks
 from stepscope.analysis.calls.launches import launched_work
 from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.steps.parts import host_parts
-from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.steps.phases import import_rows, without_compilation
+from stepscope.trace.keys import MODEL_ID
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import Bool, Int32, Int64, SliceKind, Trace
 from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER, REQUEST_CATEGORY
@@ -149,18 +152,46 @@ def _by_engine(trace: Trace) -> Steps | None:
 
 
 def _by_optimizer(trace: Trace) -> Steps | None:
-    """End a step at each optimizer's call; what follows the last belongs to no step."""
+    """End a step at each optimizer's call; what follows a thread's last belongs to no step."""
     slices = trace.slices
-    rows = outermost(trace, _host_rows(trace, _is_optimizer))
-    if not len(rows):
+    calls = outermost(trace, _host_rows(trace, _is_optimizer))
+    if not len(calls):
         return None
-    rows = rows[slices.track[rows] == _commonest(slices.track[rows])]
-    rows = rows[np.argsort(slices.ends_of(rows), kind="stable")]
-    rows = rows[_last_of_turns(trace, rows)]
-    ends = slices.ends_of(rows)
     first_start = min(trace.info.start_ns, int(slices.start_ns[0]))
-    starts = np.concatenate([[first_start], ends[:-1]])
-    return _numbered(trace, rows, starts, ends, StepsBy.OPTIMIZER)
+    main = _commonest(slices.track[calls])
+    ends_step, starts = [], []
+    for track in _threads_beside(trace, calls, main):
+        rows = calls[slices.track[calls] == track]
+        rows = rows[np.argsort(slices.ends_of(rows), kind="stable")]
+        rows = rows[_last_of_turns(trace, rows)]
+        of_thread = slices.start_ns[slices.track == track]
+        begin = first_start if track == main else int(of_thread[0])
+        begin = _end_of_imports(trace, begin, int(slices.start_ns[rows[0]]))
+        ends_step.append(rows)
+        starts.append(np.concatenate([[begin], slices.ends_of(rows[:-1])]))
+    rows, start_ns = np.concatenate(ends_step), np.concatenate(starts)
+    return _numbered(trace, rows, start_ns, slices.ends_of(rows), StepsBy.OPTIMIZER)
+
+
+def _threads_beside(trace: Trace, rows: Int64, main: int) -> list[int]:
+    """Return a thread, and those of its process that have enough of the rows for steps."""
+    process = process_of_tracks(trace)
+    tracks, count = np.unique(trace.slices.track[rows], return_counts=True)
+    enough = (count >= MIN_CALLS) & (process[tracks] == process[main])
+    return np.union1d(tracks[enough], [main]).tolist()
+
+
+def _end_of_imports(trace: Trace, begin_ns: int, end_ns: int) -> int:
+    """Return when the imports before a time have ended: the first step begins after them.
+
+    What is imported after the model's first call is part of that step.
+    """
+    slices = trace.slices
+    is_use = (slices.kind == SliceKind.MODULE) | (host_parts(trace) == Part.BACKWARD)
+    first_use = slices.start_ns[is_use][:1]
+    ends = slices.ends_of(import_rows(trace))
+    before = ends[ends <= first_use.min(initial=end_ns)]
+    return int(before.max(initial=begin_ns))
 
 
 def _is_optimizer(name: str) -> bool:
@@ -260,28 +291,50 @@ def _loader_rows(trace: Trace) -> Int64:
 
 
 def _begun_by(trace: Trace, rows: Int64, by: StepsBy) -> Steps | None:
-    """Begin a step with each slice of one name and thread; the last ends with its own slice."""
+    """Begin a step with each slice of one name; a thread's last ends with its own slice.
+
+    Of several models of one class, such as an encoder and a decoder, the busiest of each thread
+    counts. Threads of one process have steps of their own.
+    """
     slices = trace.slices
-    if len(rows) < MIN_CALLS:
+    groups = _Groups(trace, rows)
+    if not groups.often.any():
+        groups = _Groups(trace, rows, by_model=False)
+    if not groups.often.any():
         return None
-    key = slices.track[rows].astype(np.int64) << 32 | slices.name[rows]
-    keys, which = np.unique(key, return_inverse=True)
-    often = np.bincount(which) >= MIN_CALLS
-    if not often.any():
-        return None
-    total_ns = np.where(often, np.bincount(which, slices.duration_ns[rows]), -1)
-    rows = rows[key == keys[total_ns.argmax()]]
-    starts = slices.start_ns[rows]
-    ends = np.concatenate([starts[1:], [slices.ends_of(rows[-1])]])
-    return _numbered(trace, rows, starts, ends, by)
+    busiest = int(groups.total_ns.argmax())
+    main, name = int(groups.track[busiest]), groups.name[busiest]
+    chosen = []
+    for track in _threads_beside(trace, rows[slices.name[rows] == name], main):
+        of_thread = np.where((groups.track == track) & (groups.name == name), groups.total_ns, -1)
+        if of_thread.max() >= 0:
+            chosen.append(rows[groups.which == of_thread.argmax()])
+    ends = [np.append(slices.start_ns[mine[1:]], slices.ends_of(mine[-1:])) for mine in chosen]
+    rows = np.concatenate(chosen)
+    return _numbered(trace, rows, slices.start_ns[rows], np.concatenate(ends), by)
+
+
+class _Groups:
+    """Slices by thread, name and, where that is known, model: how long each group took."""
+
+    def __init__(self, trace: Trace, rows: Int64, *, by_model: bool = True) -> None:
+        slices = trace.slices
+        model = slices.args.dense(MODEL_ID, len(slices), 1)[rows] if by_model else rows * 0
+        keys = np.stack([slices.track[rows], slices.name[rows], model]).astype(np.int64)
+        (self.track, self.name, _), which = np.unique(keys, axis=1, return_inverse=True)
+        self.which: Int64 = which.reshape(-1)
+        self.often: Bool = np.bincount(self.which, minlength=len(self.track)) >= MIN_CALLS
+        total_ns = np.bincount(self.which, slices.duration_ns[rows], len(self.track))
+        self.total_ns = np.where(self.often, total_ns, -1)
 
 
 def _numbered(trace: Trace, rows: Int64, starts: Int64, ends: Int64, by: StepsBy) -> Steps:
+    order = np.argsort(starts, kind="stable")
     return Steps(
         np.arange(len(rows), dtype=np.int32),
-        starts.astype(np.int64),
-        (ends - starts).astype(np.int64),
-        trace.slices.track[rows].astype(np.int64),
+        starts[order].astype(np.int64),
+        (ends - starts)[order].astype(np.int64),
+        trace.slices.track[rows[order]].astype(np.int64),
         by,
         trace.name_of(int(rows[0])),
     )

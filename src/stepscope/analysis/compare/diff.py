@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -30,8 +30,7 @@ from stepscope.analysis.compare.statistics import Comparison, compare_samples, c
 from stepscope.analysis.findings import Finding, find_problems
 from stepscope.analysis.memory.blocks import blocks_of_device, totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
-from stepscope.analysis.quantities import measured_quantities
-from stepscope.analysis.quantity import Quantity as Counted
+from stepscope.trace.measures import Measure, Sums, measured
 from stepscope.trace.model import Bool, SliceKind, Trace
 from stepscope.units import BYTES
 
@@ -65,24 +64,29 @@ def count_changes(sides: tuple[Side, Side]) -> list[Quantity]:
         for what, before in counts[0].items()
         if before or counts[1][what]
     ]
-    return [*events, *_measure_changes(sides)]
-
-
-def _measure_changes(sides: tuple[Side, Side]) -> Iterator[Quantity]:
-    """Yield the measures from outside the package that both sides have, each the mean of runs."""
     before, after = (_measures(side) for side in sides)
-    for name in before.keys() & after.keys():
-        one, runs = before[name][0], (before[name], after[name])
-        was, now = (float(np.mean([of.a_step or of.total or 0 for of in side])) for side in runs)
-        yield Quantity(one.words, was, now, one.unit, is_each_step=one.a_step is not None)
+    measures = [
+        Quantity(of.title.lower(), amount, after[of], of.unit, of.sums is Sums.ADDED)
+        for of, amount in before.items()
+        if of in after
+    ]
+    return [*events, *measures]
 
 
-def _measures(side: Side) -> dict[str, list[Counted]]:
-    measures: dict[str, list[Counted]] = {}
+def _measures(side: Side) -> dict[Measure, float]:
+    """Return the sum of each added measure in a step, the mean of a weighted one."""
+    totals: dict[Measure, float] = {}
+    weights: dict[Measure, float] = {}
     for run in side.runs:
-        for one in measured_quantities(run.trace):
-            measures.setdefault(one.name, []).append(one)
-    return measures
+        slices, inside = run.trace.slices, _in_windows(run)
+        for of, values in measured(slices):
+            rows = np.flatnonzero((values != of.absent) & inside)
+            is_mean = of.sums is Sums.WEIGHTED
+            weight = slices.duration_ns[rows] if is_mean else np.ones(len(rows), np.int64)
+            totals[of] = totals.get(of, 0) + float((values[rows] * weight).sum())
+            more = float(weight.sum()) if is_mean else len(run.windows)
+            weights[of] = weights.get(of, 0) + more
+    return {of: total / max(weights[of], 1) for of, total in totals.items()}
 
 
 def _in_windows(run: Run) -> Bool:

@@ -22,6 +22,8 @@
 #                where there is an NVIDIA GPU, with the python3 that is on the path
 #   make fuzz    damage traces in every way for FUZZ_SECONDS each (60), and make every file operation
 #                fail once
+#   make coverage, coverage-native
+#                the share of lines that the tests run: of the package, and of the C++ core
 #   make lint    style and types only
 #   make format  bring the code into shape
 #   make bench   side by side with torch.profiler; bench-paddle with paddle.profiler; bench-report
@@ -83,7 +85,8 @@ WHEEL := build/wheel
 	bench-diff \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-slow test-slow-python truth \
 	test-paddle test-plain test-gpu \
-	configure-sanitized build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts check-programs fuzz
+	configure-sanitized build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts check-programs fuzz \
+	coverage coverage-native
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -180,6 +183,10 @@ $(NODE_MODULES): package.json package-lock.json
 	@if command -v npm >/dev/null; then \
 		npm ci --silent --no-audit --no-fund && touch $@; \
 	else echo '--- no node here: the JavaScript is NOT checked'; fi
+
+$(DONE)/coverage: pyproject.toml $(DONE)/venv
+	$(PIP) install --group coverage
+	touch $@
 
 $(DONE)/bench: pyproject.toml $(DONE)/venv
 	$(PIP) install --group bench
@@ -377,6 +384,36 @@ test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 		UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$(CURDIR)/$(SANITIZED)/package" \
 		$(BIN)/python $(PYTEST) --capture=sys \
 		-k '$(SANITIZED_KEEPS)' $(SANITIZED_TESTS)
+
+# --- make coverage
+
+# What the tests run in their own process: coverage in a recorded program would be part of what is
+# recorded. So the tests that record are left out, and those of the sampler and of Python calls,
+# which see the tracer as the program's.
+COVERED_TESTS := $(addprefix tests/, analysis formats gate history job migrate query report trace view) \
+	tests/frameworks/torch/dialect tests/frameworks/paddle/dialect
+COVERAGE_SECONDS ?= 1200
+
+# Tracing makes tests slow, and `make test` has judged them: here a failure or the end of the time
+# costs a part of the figure, and no more.
+coverage: $(WITH_TORCH) $(DONE)/coverage
+	rm -f .coverage
+	-timeout --signal INT $(COVERAGE_SECONDS) $(BIN)/python $(PYTEST) --quiet -m 'not slow' \
+		--cov stepscope --cov-report= $(COVERED_TESTS)
+	@echo "--- line coverage of the package: $$($(BIN)/coverage report --format total) %"
+
+# The native tests, without the bindings and what only a Python program or a GPU reaches.
+coverage-native: $(DONE)/test $(DONE)/coverage $(DOCTEST)
+	$(CMAKE) -B build/coverage -DSTEPSCOPE_SANITIZE=ON \
+		-DCMAKE_CXX_FLAGS='--coverage -fprofile-update=atomic'
+	$(TOOLS) cmake --build build/coverage -j $(JOBS) --target native/tests/all
+	find build/coverage -name '*.gcda' -delete
+	$(TOOLS) ctest --test-dir build/coverage --output-on-failure -j $(JOBS)
+	@cd build/coverage && "$(CURDIR)/$(BIN)/gcovr" --root "$(CURDIR)" \
+		--filter "$(CURDIR)/native/" --exclude "$(CURDIR)/native/tests/" \
+		--gcov-ignore-errors=no_working_dir_found \
+		--gcov-ignore-parse-errors=negative_hits.warn_once_per_file --output lines.txt . && \
+		sed -n 's/^TOTAL.* /--- line coverage of the C++ core: /p' lines.txt
 
 # --- make fuzz
 

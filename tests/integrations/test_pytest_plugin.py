@@ -41,12 +41,12 @@ class Done:
 
     def outcomes(self) -> dict[str, int]:
         """Return how many tests passed, failed, and could not be set up."""
-        words = re.findall(r"(\d+) (passed|failed|error)", self.said.splitlines()[-1])
+        words = re.findall(r"(\d+) (passed|failed|error)", self.result.splitlines()[-1])
         return {word: int(count) for count, word in words}
 
     def has(self, *lines: str) -> None:
         """Check that these lines are there, in this order; ``*`` stands for anything."""
-        LineMatcher(self.said.splitlines()).fnmatch_lines(lines)
+        LineMatcher(self.result.splitlines()).fnmatch_lines(lines)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_regression_against_the_kept_baseline(ran: Callable[..., Done], tmp_pa
     assert json.loads(remaining[0].read_text())["quantities"]["all_ops"]["total"] == 6
     done = ran(fast)
     assert done.outcomes() == {"passed": 2}
-    assert "baselines are new" not in done.said
+    assert "baselines are new" not in done.result
     done = ran(slow)
     assert done.outcomes() == {"failed": 2}
     done.has("*: 8, and the baseline has 6", "  mostly aten::exp at test_step (*:9): 5, 3 *")
@@ -202,7 +202,7 @@ def test_wrong_arguments_are_named(ran: Callable[..., Done]) -> None:
         "*stepscope(3): name its arguments*",
         "*no_regression: there is no rule 'speed'*",
     )
-    assert "During handling" not in done.said
+    assert "During handling" not in done.result
 
 
 @pytest.mark.slow

@@ -46,6 +46,8 @@ def record(program: Program, folder: Path, python: str = sys.executable) -> Reco
         [*stepscope, "run", *options, program.path, program.argument],
         TRUTH_FILE=str(truth),
     )
+    if not answer.is_file():
+        raise ProgramFailedError(f"{program.name}: stepscope run wrote no answer")
     samples = json.loads(_run([*stepscope, "sql", trace, "--json", SAMPLES]))["rows"]
     processes = [json.loads(line) for line in truth.read_text().splitlines()]
     return Recording(processes, json.loads(answer.read_text()), samples)

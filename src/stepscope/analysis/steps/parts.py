@@ -78,7 +78,8 @@ def host_parts(trace: Trace) -> Int8:
 def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
     """Return the parts that a thread is in, from its first slice to its last.
 
-    Python's time between two slices of one part belongs to that part, up to GLUE_NS.
+    Python's time between two slices of one part belongs to that part, up to GLUE_NS; also in an
+    optimizer's closure.
     """
     slices = trace.slices
     ended_here = slices.flags & SliceFlags.ASYNC == 0
@@ -156,7 +157,7 @@ def _runs(part: Int8, start_ns: Int64, end_ns: Int64) -> Moments:
 
 def _without_glue(moments: Moments) -> Moments:
     part = moments.part.copy()
-    between = np.flatnonzero(part[1:-1] == Part.OTHER) + 1
+    between = np.flatnonzero(np.isin(part[1:-1], (Part.OTHER, Part.OPTIMIZER))) + 1
     short = moments.end_ns[between] - moments.start_ns[between] <= GLUE_NS
     glue = between[short & (part[between - 1] == part[between + 1])]
     part[glue] = part[glue - 1]

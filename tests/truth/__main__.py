@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RIGHT_AT_LEAST = 0.98
+# It ends when the runner does, however that ended.
+BUSY = """
+import os, sys
+while os.getppid() == int(sys.argv[1]):
+    sum(range(100_000))
+"""
 
 
 def main() -> int:
@@ -69,7 +76,8 @@ def _python_for(program: Program, paddle_python: str | None) -> str | None:
 @contextlib.contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Keep that many cores busy meanwhile."""
-    processes = [subprocess.Popen([sys.executable, "-c", "while 1: pass"]) for _ in range(count)]
+    command = [sys.executable, "-c", BUSY, str(os.getpid())]
+    processes = [subprocess.Popen(command) for _ in range(count)]
     try:
         yield
     finally:

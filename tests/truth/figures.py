@@ -30,7 +30,8 @@ ROWS = {
     "queue": "queue",
     "socket": "socket|network",
 }
-WAITING_FOR_A_CORE = re.compile("waiting for a core|without a core")
+# A thread that could run counts neither as at work nor as waiting for something, in the truth.
+COULD_RUN = re.compile("waiting for a core|waiting for the GIL")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class _Comparison:
         return self.steps[left_out:] or self.steps
 
     def share_figures(self) -> Iterator[Figure]:
-        """Of the thread's own time: CPU time and waiting, but not for a core."""
+        """Compare shares of the thread's own time: CPU time, and waiting but for core and GIL."""
         causes: dict[str, float] = defaultdict(float)
         if not self.steps:
             causes, whole_ns = self.truth["causes"], self.truth["own_ns"]
@@ -98,7 +99,7 @@ class _Comparison:
             for step in steady:
                 for cause, ns in step["causes"].items():
                     causes[cause] += ns
-        rows = [row for row in self.answer["where"] if not WAITING_FOR_A_CORE.search(row["what"])]
+        rows = [row for row in self.answer["where"] if not COULD_RUN.search(row["what"])]
         told_ns = sum(row["ns"] for row in rows)
         for cause, ns in causes.items():
             if cause in ROWS:

@@ -1,7 +1,7 @@
 """The quickest and steadiest programs of the truth suite; `make truth` runs all of them.
 
-None of these figures depends on how busy the machine is: a function's time is CPU time on both
-sides, a step's length is the wall clock's on both.
+A function's time is CPU time on both sides, so that it does not depend on how busy the machine is;
+but fewer samples are taken there. So a share may be off by 10 points here, and by 3 in the suite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,20 @@ if TYPE_CHECKING:
 
     from .catalog import Program
 
-STEADY = frozenset[str]()
+STEADY = {
+    "plain_functions.nested",
+    "plain_functions.recursion",
+    "plain_functions.mutual_recursion",
+    "plain_functions.callbacks",
+    "plain_functions.properties",
+    "plain_functions.in_one_function",
+    "plain_generators.pipeline",
+    "plain_generators.delegation",
+    "plain_phases.two_calls",
+    "asyncio_tasks.async_generator",
+    "asyncio_tasks.callbacks",
+    "thread_programs.queue",
+}
 
 
 @pytest.mark.parametrize(
@@ -30,5 +43,5 @@ def test_an_answer_says_what_the_program_knows_of_itself(program: Program, tmp_p
     if not is_at_hand(program.package):
         pytest.skip(f"{program.package} is not installed")
     figures = compare(program, record(program, tmp_path))
-    assert len(figures) > 3
-    assert [figure for figure in figures if not figure.is_right] == []
+    assert any(figure.name.endswith("own") for figure in figures)
+    assert [figure for figure in figures if figure.is_far_off] == []

@@ -178,7 +178,7 @@ def _threads_beside(trace: Trace, rows: Int64, main: int) -> list[int]:
     process = process_of_tracks(trace)
     tracks, count = np.unique(trace.slices.track[rows], return_counts=True)
     enough = (count >= MIN_CALLS) & (process[tracks] == process[main])
-    return np.union1d(tracks[enough], [main]).tolist()
+    return [int(track) for track in np.union1d(tracks[enough], [main])]
 
 
 def _end_of_imports(trace: Trace, begin_ns: int, end_ns: int) -> int:

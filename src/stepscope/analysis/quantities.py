@@ -17,8 +17,9 @@ synchronisations
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,6 @@ from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.memory.usage import with_memory
-from stepscope.analysis.quantity import Quantity, Share
 from stepscope.analysis.steps.compilation import graph_breaks, recompilations
 from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
@@ -50,6 +50,64 @@ from stepscope.units import Unit
 
 MOST_ROWS = 200  # the largest rows of a quantity are enough to find the one that grew
 MOST_PLACES = 12  # lines that are kept of a row
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """An operator, kernel or line, and its part of a quantity."""
+
+    name: str
+    total: float
+    places: tuple[tuple[str, float], ...] = ()  # its lines if known, the largest first
+
+    @property
+    def place(self) -> str:
+        """Return the line with most of it, empty if unknown."""
+        return self.places[0][0] if self.places else ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} at {self.place}" if self.place else self.name
+
+    def new_place(self, before: Share | None) -> str:
+        """Return the line whose amount grew; lines may have moved since."""
+        places = list(self.places)
+        for former in before.places if before is not None else ():
+            same = [place for place in places if place == former] or [
+                place for place in places if place[1] == former[1]
+            ]
+            if same:
+                places.remove(same[0])
+        return places[0][0] if places else self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    name: str
+    words: str
+    unit: Unit
+    total: float | None  # None if unknown
+    by_step: tuple[float, ...] = ()  # empty if it is not counted by step, or without steps
+    rows: tuple[Share, ...] = ()  # the largest first
+    why_not: str = ""
+
+    @property
+    def later_steps(self) -> tuple[float, ...]:
+        """Return all steps but the first, which may include one-time work."""
+        return self.by_step[1:] if len(self.by_step) > 2 else self.by_step
+
+    @property
+    def a_step(self) -> float | None:
+        """Return the usual amount in a step; None if it is not counted by step."""
+        return float(np.median(self.later_steps)) if self.by_step else None
+
+    def text(self, value: float) -> str:
+        return self.unit.text(value)
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [{"name": row.name, "total": row.total} for row in self.rows]
+        amounts = {"total": self.total, "a_step": self.a_step, "unit": self.unit.one}
+        return {"name": self.name, **amounts, "rows": rows}
 
 
 @shared
@@ -81,6 +139,12 @@ def _added(trace: Trace, added: Measure) -> Quantity:
         return Quantity(added.name, added.title.lower(), added.unit, mean)
     whole = _quantity_of_rows(trace, added.name, rows, amounts, added.unit)
     return replace(whole, words=added.title.lower())
+
+
+def unit_of(name: str) -> Unit:
+    """Return the unit of a quantity; of step times, too."""
+    stated = {added.name: added.unit for added in MEASURES}
+    return stated.get(name) or _UNITS.get(name, units.COUNT)
 
 
 def words_of(name: str) -> str:
@@ -296,6 +360,14 @@ _WORDS = {
     "flops": "floating-point operations",
     "allocated_bytes": "bytes allocated",
     "device_busy": "device busy time",
+}
+_UNITS = {  # of those that are no counts
+    "step_time": units.TIME,
+    "copied_bytes": units.BYTES,
+    "flops": units.FLOPS,
+    "peak_memory": units.BYTES,
+    "allocated_bytes": units.BYTES,
+    "device_busy": units.SHARE,
 }
 _MAKERS: dict[str, Callable[[Trace, str], Quantity]] = {
     "ops": _ops,

@@ -46,15 +46,16 @@ def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     rows = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
     base = slices_frame(trace, only=OF_OPERATORS)[rows]
     shapes, types = _inputs(trace, rows)
+    work = device_work(trace)
     return base.with_columns(
         id=pl.Series(rows),
         module=_module_names(trace, rows),
         shapes=shapes,
         types=types,
         flops=pl.Series(flops_of(trace)[rows]),
-        device_ns=_launched(trace, slices.duration_ns, rows),
+        device_ns=pl.Series(work.launched(slices.duration_ns)[rows]),
         **{
-            added.name: _launched(trace, getattr(slices, added.name), rows)
+            added.name: pl.Series(work.launched(getattr(slices, added.name))[rows])
             for added in MEASURES
             if added.sums is Sums.ADDED
         },
@@ -163,15 +164,6 @@ def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 # ---- parts of them
-
-
-def _launched(trace: Trace, values: Int64, rows: Int64) -> pl.Series:
-    """Return what the device work that some operators launched themselves has in all."""
-    sums = np.zeros(len(trace.slices) + 1, np.int64)  # the last entry is for NO_SLICE
-    work = device_work(trace)
-    if len(work):
-        np.add.at(sums, work.operator[work.rows], values[work.rows])
-    return pl.Series(sums[:-1][rows])
 
 
 def _stack_texts(trace: Trace, known_stacks: KnownStacks, rows: int) -> dict[str, pl.Series]:

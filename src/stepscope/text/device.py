@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.device.busy import StepBusy
 from stepscope.analysis.device.kernels import UNKNOWN, KernelTable
-from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
+from stepscope.analysis.device.math import TensorCoreTime
 from stepscope.analysis.device.peaks import Peaks
 from stepscope.analysis.device.queue import LaunchDelays
 from stepscope.analysis.device.roofline import Roofline
@@ -26,6 +26,7 @@ from stepscope.units import duration_text, percent_text, scaled_text
 
 OPERATOR_WIDTH = 32
 _NAME_WIDTH = 52
+_Rows = TypeVar("_Rows", KernelTable, LaunchDelays)
 
 
 def table_text(
@@ -60,11 +61,6 @@ def time_text(ns: int) -> str:
 
 def number_text(count: int) -> str:
     return f"{count:,}"
-
-
-def amount_text(count: float, unit: str) -> str:
-    """Return a number of operations, or a dash for an unknown one."""
-    return scaled_text(count, unit) if count else "-"
 
 
 def cut_middle(text: str, width: int = _NAME_WIDTH) -> str:
@@ -152,29 +148,20 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
 def delay_text(rows: LaunchDelays, row_limit: int) -> str:
     """Return the work that waited longest for its start."""
     order = np.argsort(-rows.delay_ns, kind="stable")[: row_limit if row_limit >= 0 else None]
-    return table_text(
-        order,
-        -1,
-        [
-            numbers("Delay", rows.delay_ns[order], time_text),
-            numbers("Ahead", rows.ahead[order], number_text),
-            words("Device", rows.device.take(order)),
-            words("Stream", rows.stream.take(order)),
-            words("Work", [cut_middle(kernel_name_text(n)) for n in rows.name.take(order)]),
-            words(
-                "Launched by", [cut_middle(n, OPERATOR_WIDTH) for n in rows.operator.take(order)]
-            ),
-        ],
-    )
+    return measured_text(_with_short_names(rows.take(order)))
 
 
 def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> str:
-    short = replace(
+    return measured_text(_with_short_names(rows), row_limit, details=details)
+
+
+def _with_short_names(rows: _Rows) -> _Rows:
+    """Return rows of kernels and operators with names that fit a table."""
+    return replace(
         rows,
         name=tuple(cut_middle(kernel_name_text(name)) for name in rows.name),
         operator=tuple(cut_middle(name, OPERATOR_WIDTH) for name in rows.operator),
     )
-    return measured_text(short, row_limit, details=details)
 
 
 def measured_text(rows: Table, row_limit: int = -1, *, details: bool = True) -> str:
@@ -189,22 +176,6 @@ def _has_values(values: Sequence[str] | NDArray[Any]) -> bool:
     if isinstance(values, np.ndarray):
         return bool(((values != UNKNOWN) & (values != 0)).any())
     return any(values)
-
-
-def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
-    rates = rows.flops_per_second.tolist()
-    return table_text(
-        rows.operator,
-        row_limit,
-        [
-            words("Operator", [cut_middle(name) for name in rows.operator]),
-            numbers("Calls", rows.calls, number_text),
-            Column("Operations", [amount_text(flops, "FLOP") for flops in rows.flops.tolist()]),
-            numbers("Device time", rows.device_ns, time_text),
-            Column("Achieved", [amount_text(rate, "FLOP/s") for rate in rates]),
-            *([Column("of peak", [percent_text(rate, peak) for rate in rates])] if peak else []),
-        ],
-    )
 
 
 def roofline_text(rows: Roofline, row_limit: int) -> str:

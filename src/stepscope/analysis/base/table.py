@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.base.labels import Labels
 from stepscope.trace.measures import MEASURES, Measure, Shown, measures_of, measures_of_calls
+from stepscope.units import TEXT
 
 if TYPE_CHECKING:
     import polars
@@ -65,6 +66,17 @@ class Table:
         import polars as pl
 
         return pl.DataFrame([_series(name, column) for name, column in self.to_columns().items()])
+
+
+def columns_of(rows: Sequence[object], kind: type) -> dict[Measure, list[str] | NDArray[Any]]:
+    """Return the measures of some objects as columns, those that are None as NaN."""
+    columns: dict[Measure, list[str] | NDArray[Any]] = {}
+    for name, of in measures_of(kind).items():
+        values = [getattr(row, name) for row in rows]
+        is_text = of.unit == TEXT
+        known = [np.nan if value is None else value for value in values]
+        columns[of] = values if is_text else np.array(known)
+    return columns
 
 
 def _taken(column: Any, rows: NDArray[Any]) -> Any:

@@ -16,8 +16,9 @@ from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.math import uses_tensor_cores
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.measures import Shown, Sums, added_measures, measure, measured
+from stepscope.trace.measures import Shown, Sums, measure, measured
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
+from stepscope.trace.table import added_columns
 from stepscope.units import BYTES, COUNT, SHARE, TEXT, TIME
 
 UNKNOWN = -1
@@ -65,7 +66,7 @@ class KernelTable(Table):
         "Occupancy %", COUNT, "The trace's estimate, averaged over the kernel's time",
         shown=Shown.DETAILS,
     )  # fmt: skip
-    added: Mapping[str, Int64] = added_measures()
+    added: Mapping[str, Int64] = added_columns()
 
 
 @shared

@@ -36,7 +36,9 @@ from stepscope.analysis.calls.launches import launches
 from stepscope.analysis.flops.count import flops_of, flops_per_second
 from stepscope.analysis.work.kernel_names import demangled
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work, is_communication
+from stepscope.trace.measures import measure, states
 from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.units import COUNT, FLOPS, FLOPS_RATE, TEXT, TIME
 
 _YES = re.compile(
     r"(?<![a-z])[hiqbd]mma|gmma|utcmma|tensor_?op|nvjet"
@@ -74,12 +76,13 @@ class TensorCoreTime(Table):
 class OperatorFlops(Table):
     """One row per operator whose operations are counted and that worked on a device, by time."""
 
-    operator: tuple[str, ...]
-    calls: Int64
-    flops: Int64
-    device_ns: Int64  # the summed work of those calls
+    operator: tuple[str, ...] = measure("Operator", TEXT)
+    calls: Int64 = measure("Calls", COUNT)
+    flops: Int64 = measure("Operations", FLOPS)
+    device_ns: Int64 = measure("Device time", TIME, "The summed work of those calls")
 
     @property
+    @states("Achieved", FLOPS_RATE, after="device_ns")
     def flops_per_second(self) -> Float64:
         return flops_per_second(self.flops, self.device_ns)
 

@@ -8,6 +8,7 @@ Work whose call is not in the trace is counted and left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from stepscope.analysis.base.labels import Labels
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.work.work import DeviceWork, device_work
-from stepscope.trace.measures import measure
+from stepscope.trace.measures import Shown, measure
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 from stepscope.units import COUNT, RATIO, TEXT, TIME
 
@@ -24,15 +25,17 @@ from stepscope.units import COUNT, RATIO, TEXT, TIME
 class LaunchDelays(Table):
     """One row per piece of work whose launching call is known, in the order of their starts."""
 
-    device: Labels[str]
-    stream: Labels[str]
-    work: Int64  # row of the slices
-    call: Int64  # row of the slices
-    delay_ns: Int64  # from the start of the call to the start of the work
-    after_call_ns: Int64  # from the end of the call; negative: the work had started before
-    ahead: Int64  # pieces of work in the stream's queue when the call began
-    name: Labels[str]  # of the work
-    operator: Labels[str]  # the operator that launched it, "" if unknown
+    device: Labels[str] = measure("Device", TEXT)
+    stream: Labels[str] = measure("Stream", TEXT)
+    work: Int64 = measure("Row of the work", COUNT, shown=Shown.DATA)
+    call: Int64 = measure("Row of the call", COUNT, shown=Shown.DATA)
+    delay_ns: Int64 = measure("Delay", TIME)  # from the start of the call to that of the work
+    after_call_ns: Int64 = measure(
+        "After the call", TIME, "Negative: the work had started before", shown=Shown.DATA
+    )
+    ahead: Int64 = measure("Ahead", COUNT)  # pieces of work in the queue when the call began
+    name: Sequence[str] = measure("Work", TEXT)
+    operator: Sequence[str] = measure("Launched by", TEXT)  # "" if unknown
 
 
 @dataclass(frozen=True, slots=True)

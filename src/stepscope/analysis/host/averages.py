@@ -19,7 +19,6 @@ from stepscope.analysis.memory.by_event import with_memory
 from stepscope.trace.measures import (
     Measure,
     Sums,
-    added_measures,
     measure,
     measured,
     measures_of,
@@ -35,6 +34,7 @@ from stepscope.trace.model import (
     Trace,
     UInt32,
 )
+from stepscope.trace.table import added_columns
 from stepscope.units import BYTES, FLOPS, TIME
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Averages(Table):
     input_shapes: Labels[str] | None = None  # None: not asked for
     overload_name: Labels[str] | None = None
     stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
-    added: Mapping[str, Int64] = added_measures()
+    added: Mapping[str, Int64] = added_columns()
 
     @classmethod
     def measures(cls) -> dict[str, Measure]:

@@ -22,12 +22,12 @@ from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.measures import (
     Shown,
     Sums,
-    added_measures,
     measure,
     measured,
     states,
 )
 from stepscope.trace.model import NO_SLICE, Int64, SliceFlags, SliceKind, Trace
+from stepscope.trace.table import added_columns
 from stepscope.units import BYTES, COUNT, SCALED, TEXT, TIME
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ModuleTable(Table):
     own_parameters: Int64 = measure(
         "Own parameters", SCALED, "how many it has itself", shown=Shown.DATA
     )
-    added: Mapping[str, Int64] = added_measures()
+    added: Mapping[str, Int64] = added_columns()
 
     @property
     @states("Total", TIME, "both passes, with the modules called in it", after="calls")

@@ -3,7 +3,7 @@
 import { UNITS } from "stepscope/units.js";
 
 /** @typedef {keyof typeof UNITS} UnitName */
-/** @typedef {{one: string, scales: (number | string)[][], whole: boolean}} UnitRules the largest scale first */
+/** @typedef {{one: string, scales: (number | string)[][], is_whole: boolean}} UnitRules the largest scale first */
 
 /** @type {Record<string, UnitRules>} */
 const RULES = UNITS;
@@ -56,7 +56,7 @@ export function withUnit(value, rules) {
   const amount = Math.abs(value);
   const [size, unit] = scaleFor(rules, (least, below) => amount >= least - below / 2);
   const inUnits = amount / size;
-  const isWhole = size === 1 && (rules.whole || Number.isInteger(value));
+  const isWhole = size === 1 && (rules.is_whole || Number.isInteger(value));
   const decimals = isWhole || inUnits >= 99.95 ? 0 : inUnits >= 9.995 ? 1 : 2;
   return `${sign(value / size, decimals)}${rounded(inUnits, decimals)} ${unit}`;
 }

@@ -62,7 +62,7 @@ class Share:
 
     @property
     def place(self) -> str:
-        """Return the line with most of it, empty if unknown."""
+        """Return the line that has the largest part of the quantity; empty if no line is known."""
         return self.places[0][0] if self.places else ""
 
     @property
@@ -137,7 +137,7 @@ def _added(trace: Trace, added: Measure) -> Quantity:
         weight = np.maximum(trace.slices.duration_ns[rows], 1)
         mean = float(np.average(amounts, weights=weight))
         return Quantity(added.name, added.title.lower(), added.unit, mean)
-    whole = _quantity_of_rows(trace, added.name, rows, amounts, added.unit)
+    whole = _quantity_of_rows(trace, added.name, rows, amounts)
     return replace(whole, words=added.title.lower())
 
 
@@ -156,14 +156,13 @@ def _quantity_of_rows(
     name: str,
     rows: Int64,
     amount: Int64 | None = None,
-    unit: Unit = units.COUNT,
 ) -> Quantity:
     """Count slices, or sum their amounts."""
     amounts = np.ones(len(rows), np.int64) if amount is None else amount
     return Quantity(
         name,
         words_of(name),
-        unit,
+        unit_of(name),
         int(amounts.sum()),
         _by_step(trace, _asked_ns(trace)[rows], amounts),
         tuple(_shares(trace, rows, amounts)),
@@ -236,8 +235,8 @@ def _stacks(trace: Trace) -> UInt32:
     return np.append(stack, np.uint32(NO_STACK))[nearest(trace.slices.parent, stack != NO_STACK)]
 
 
-def _unknown(name: str, unit: Unit, why: str) -> Quantity:
-    return Quantity(name, words_of(name), unit, None, why_not=why)
+def _unknown(name: str, why: str) -> Quantity:
+    return Quantity(name, words_of(name), unit_of(name), None, why_not=why)
 
 
 def _ops(trace: Trace, name: str) -> Quantity:
@@ -254,8 +253,8 @@ def _copied_bytes(trace: Trace, name: str) -> Quantity:
     rows = work.rows[work.kind == WorkKind.COPY]
     size = trace.slices.args.dense(BYTES, len(trace), -1)[rows]
     if (size < 0).any():
-        return _unknown(name, units.BYTES, "the trace does not say how large copies are")
-    return _quantity_of_rows(trace, name, rows, size, units.BYTES)
+        return _unknown(name, "the trace does not say how large copies are")
+    return _quantity_of_rows(trace, name, rows, size)
 
 
 def _synchronisations(trace: Trace, name: str) -> Quantity:
@@ -279,9 +278,9 @@ def _flops(trace: Trace, name: str) -> Quantity:
     inputs = operator_inputs(trace)
     flops = flops_of(trace)
     if not len(inputs) or inputs.is_sample:
-        return _unknown(name, units.FLOPS, "shapes were not recorded: --shapes, record_shapes=True")
+        return _unknown(name, "shapes were not recorded: --shapes, record_shapes=True")
     rows = np.flatnonzero(flops)
-    return _quantity_of_rows(trace, name, rows, flops[rows], units.FLOPS)
+    return _quantity_of_rows(trace, name, rows, flops[rows])
 
 
 _NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
@@ -290,7 +289,7 @@ _NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
 def _peak_memory(trace: Trace, name: str) -> Quantity:
     peaks = sorted(peaks_of_memory(trace), key=lambda peak: (peak.device == "cpu", -peak.bytes))
     if not peaks:
-        return _unknown(name, units.BYTES, _NO_MEMORY)
+        return _unknown(name, _NO_MEMORY)
     holders: list[Share] = []
     for holder in peaks[0].holders:
         what = " in ".join(filter(None, (holder.operator or holder.category, holder.module)))
@@ -310,7 +309,7 @@ def _allocated_bytes(trace: Trace, name: str) -> Quantity:
     trace = with_memory(trace)
     memory = trace.memory
     if not len(memory):
-        return _unknown(name, units.BYTES, _NO_MEMORY)
+        return _unknown(name, _NO_MEMORY)
     taken = np.flatnonzero(memory.size > 0)
     size = memory.size[taken]
     inside = memory.slice[taken] != NO_SLICE
@@ -324,7 +323,7 @@ def _device_busy(trace: Trace, name: str) -> Quantity:
     busy = device_busy(trace)
     window_ns = int(busy.window_ns.sum())
     if not window_ns:
-        return _unknown(name, units.SHARE, "no device did any work")
+        return _unknown(name, "no device did any work")
     shares = tuple(
         Share(device, float(mine) / max(float(whole), 1))
         for device, mine, whole in zip(busy.device, busy.busy_ns, busy.window_ns, strict=True)

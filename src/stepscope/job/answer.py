@@ -32,18 +32,10 @@ class RankRow:
     step_ns: float = measure("Step", TIME)
     own_ns: float = measure("Own work", TIME, "A step less exposed communication")
     delay_ns: float = measure("Arrives late by", TIME, "After the median rank")
-    late_steps: int = measure(
-        "Last in steps",
-        COUNT,
-        "Steady steps in which it was last, beyond the clocks' residual",
-    )
+    late_steps: int = measure("Last in steps", COUNT, "By more than the clocks' residual")
     wait_ns: float = measure("Waits for ranks", TIME, "Until the last rank had arrived")
-    transfer_ns: float = measure(
-        "Transfers", TIME, "Exposed communication after all ranks have arrived"
-    )
-    overlap: float | None = measure(
-        "Overlapped", SHARE, "Share of its communication that overlaps with compute"
-    )
+    transfer_ns: float = measure("Transfers", TIME, "Exposed, after all ranks have arrived")
+    overlap: float | None = measure("Overlapped", SHARE, "Communication beside compute")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,10 @@ class BlameTable(Table):
     ranks: Int64 = measure("Ranks", COUNT, shown=Shown.DATA)  # the number of ranks at it
     start_ns: Int64 = measure("Start", TIME, "The first arrival, Unix time", shown=Shown.DATA)
     spread_ns: Int64 = measure("First to last", TIME)
-    last_rank: Int64 = measure(
-        "Last rank", COUNT, "None where the clocks are not exact enough to tell"
-    )
+    last_rank: Int64 = measure("Last rank", COUNT, "None if the clocks are too inexact")
     blame_ns: Int64 = measure("Blame", TIME, "The last arrival less the second last")
     wait_ns: Int64 = measure("All waits", TIME, "Of all ranks together")
-    transfer_ns: Int64 = measure(
-        "Transfer", TIME, "From the last arrival until the first rank was done"
-    )
+    transfer_ns: Int64 = measure("Transfer", TIME, "From the last arrival to the first end")
     bytes: Int64 = measure("Bytes", BYTES)  # -1 if unknown
 
 

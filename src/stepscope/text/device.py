@@ -59,10 +59,6 @@ def time_text(ns: int) -> str:
     return duration_text(ns) if ns else "-"
 
 
-def number_text(count: int) -> str:
-    return f"{count:,}"
-
-
 def cut_middle(text: str, width: int = _NAME_WIDTH) -> str:
     """Leave out the middle, since long names differ at their ends."""
     text = printable(text)

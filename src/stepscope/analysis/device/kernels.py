@@ -37,31 +37,18 @@ class KernelTable(Table):
     name: tuple[str, ...] = measure("Name", TEXT)
     count: Int64 = measure("Calls", COUNT)
     total_ns: Int64 = measure("Total", TIME)
-    busy_share: Float64 = measure(
-        "Of busy time", SHARE,
-        "Of the time in which any device was busy; overlapping kernels count twice",
-    )  # fmt: skip
+    busy_share: Float64 = measure("Of busy time", SHARE, "Overlapping kernels count twice")
     mean_ns: Int64 = measure("Mean", TIME)
     min_ns: Int64 = measure("Shortest", TIME, shown=Shown.PAGES)
     max_ns: Int64 = measure("Longest", TIME)
-    kind: tuple[str, ...] = measure("Kind", TEXT, "compute or communication", shown=Shown.PAGES)
-    tensor_cores: tuple[str, ...] = measure(
-        "Tensor cores", TEXT, "yes, no or unknown: inferred from the kernel's name"
-    )
-    operator: tuple[str, ...] = measure(
-        "Launched by", TEXT, "The operator that launched most of its time"
-    )
-    operators: Int64 = measure(
-        "Operators", COUNT, "How many different operators launched it", shown=Shown.PAGES
-    )
+    kind: tuple[str, ...] = measure("Kind", TEXT, "Compute or communication", shown=Shown.PAGES)
+    tensor_cores: tuple[str, ...] = measure("Tensor cores", TEXT, "Inferred from its name")
+    operator: tuple[str, ...] = measure("Launched by", TEXT, "What launched most of its time")
+    operators: Int64 = measure("Operators", COUNT, "That launched it", shown=Shown.PAGES)
     grid: tuple[str, ...] = measure("Grid", TEXT, "Of the longest run", shown=Shown.DETAILS)
     block: tuple[str, ...] = measure("Block", TEXT, "Of the longest run", shown=Shown.DETAILS)
-    registers: Int64 = measure(
-        "Registers", COUNT, "Per thread, in the longest run", shown=Shown.DETAILS
-    )
-    shared_memory_bytes: Int64 = measure(
-        "Shared memory", BYTES, "Per block, in the longest run", shown=Shown.DETAILS
-    )
+    registers: Int64 = measure("Registers", COUNT, "Of a thread", shown=Shown.DETAILS)
+    shared_memory_bytes: Int64 = measure("Shared memory", BYTES, "Of a block", shown=Shown.DETAILS)
     occupancy_percent: Int64 = measure(
         "Occupancy %", COUNT, "The trace's estimate, averaged over the kernel's time",
         shown=Shown.DETAILS,

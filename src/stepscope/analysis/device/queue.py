@@ -30,9 +30,7 @@ class LaunchDelays(Table):
     work: Int64 = measure("Row of the work", COUNT, shown=Shown.DATA)
     call: Int64 = measure("Row of the call", COUNT, shown=Shown.DATA)
     delay_ns: Int64 = measure("Delay", TIME)  # from the start of the call to that of the work
-    after_call_ns: Int64 = measure(
-        "After the call", TIME, "Negative: the work had started before", shown=Shown.DATA
-    )
+    after_call_ns: Int64 = measure("After the call", TIME, shown=Shown.DATA)  # negative: before
     ahead: Int64 = measure("Ahead", COUNT)  # pieces of work in the queue when the call began
     name: Sequence[str] = measure("Work", TEXT)
     operator: Sequence[str] = measure("Launched by", TEXT)  # "" if unknown
@@ -50,9 +48,7 @@ class LaunchQueues(Table):
     median_delay_ns: Int64 = measure("Median delay", TIME)
     max_delay_ns: Int64 = measure("Longest delay", TIME)
     longest: Int64 = measure("Longest queue", COUNT, "Pieces of work that waited at a time")
-    empty_ns: Int64 = measure(
-        "Empty", TIME, "Time without waiting work, from the first call to the last start"
-    )
+    empty_ns: Int64 = measure("Empty", TIME, "From the first call to the last start")
     mean_length: Float64 = measure("Mean queue", RATIO, "Over that time")
 
 

@@ -60,17 +60,15 @@ class Averages(Table):
     is_async: Bool  # the first ended on another thread than it started on
     is_top_level: Bool  # the first has no parent
     cpu_ns: Int64 = measure(
-        "Total time", TIME, "Time on the host, with the calls inside; a call inside another of the "
-        "same name counts once", Sums.CALLS,
-    )  # fmt: skip
-    self_cpu_ns: Int64 = measure(
-        "Self time", TIME, "Time on the host, without the calls inside and without waiting",
-        Sums.ADDED,
-    )  # fmt: skip
-    device_ns: Int64 = measure(
-        "Total device", TIME, "Time of the device work that it and the calls inside launched",
+        "Total time", TIME, "On the host, with the calls inside; nested ones of a name count once",
         Sums.CALLS,
     )  # fmt: skip
+    self_cpu_ns: Int64 = measure(
+        "Self time", TIME, "On the host, without the calls inside and without waiting", Sums.ADDED
+    )
+    device_ns: Int64 = measure(
+        "Total device", TIME, "Of the device work that it and the calls inside launched", Sums.CALLS
+    )
     self_device_ns: Int64 = measure(
         "Self device", TIME, "Time of the device work that it launched itself", Sums.ADDED
     )

@@ -31,7 +31,10 @@ class View:
     def columns(self) -> Mapping[str, str]:
         """Return the meaning of each column, with its unit."""
         added = MEASURES if self.has_measures else ()
-        return {**self.stated, **{of.name: f"{of.unit.one}; {of.meaning}" for of in added}}
+        return {
+            **self.stated,
+            **{measure.name: f"{measure.unit.one}; {measure.meaning}" for measure in added},
+        }
 
 
 VIEWS: Registry[View] = Registry()
@@ -120,8 +123,8 @@ VIEWS.register(
         "modules",
         "Modules of the model, in the order of first calls; `self` is without those inside.",
         {
-            of.name: "; ".join(filter(None, (of.unit.one, of.meaning)))
-            for of in measures_of(ModuleTable).values()
+            measure.name: "; ".join(filter(None, (measure.unit.one, measure.meaning)))
+            for measure in measures_of(ModuleTable).values()
         },
         frames.modules,
     )

@@ -99,7 +99,9 @@ def _add_ranks(payload: Payload, job_answer: JobAnswer, links: Mapping[int, str]
         "drift_ppm": drift[at] * 1e6,
         "link": [links.get(row.rank, "") for row in rows],
     }
-    add_table(payload, "ranks", {of.name: values for of, values in columns.items()} | more)
+    add_table(
+        payload, "ranks", {measure.name: values for measure, values in columns.items()} | more
+    )
     add_headings(payload, "ranks", (*columns, _CLOCK))
     payload.add_column("job.number", job_answer.job.number)
 
@@ -157,11 +159,11 @@ def _add_meetings(payload: Payload, job: Job, steps: Int64, origin: int) -> None
     first = blame.start_ns
     meeting = meetings.meeting
     columns = blame.on_pages()
-    known = {
-        of.name: known_or_nan(values) if isinstance(values, np.ndarray) else values
-        for of, values in columns.items()
+    shown = {
+        measure.name: known_or_nan(values) if isinstance(values, np.ndarray) else values
+        for measure, values in columns.items()
     }
-    add_table(payload, "meetings", known | {"ranks": blame.ranks})
+    add_table(payload, "meetings", shown | {"ranks": blame.ranks})
     add_headings(payload, "meetings", columns)
     payload.add_column("meetings.start", first - origin)
     payload.add_column("meetings.first", meetings.first, ascending=True)

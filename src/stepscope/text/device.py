@@ -163,8 +163,10 @@ def _with_short_names(rows: _Rows) -> _Rows:
 def measured_text(rows: Table, row_limit: int = -1, *, details: bool = True) -> str:
     """Return the measures of a table, without those that no row has."""
     where = (Shown.EVERYWHERE, Shown.DETAILS) if details else (Shown.EVERYWHERE,)
-    shown = ((of, values) for of, values in rows.stated().items() if of.shown in where)
-    columns = [measured_column(of, values) for of, values in shown if _has_values(values)]
+    shown = (
+        (measure, values) for measure, values in rows.stated().items() if measure.shown in where
+    )
+    columns = [measured_column(measure, values) for measure, values in shown if _has_values(values)]
     return table_text(range(len(rows)), row_limit, columns)
 
 

@@ -20,9 +20,9 @@ def ranks_text(job_answer: JobAnswer, row_limit: int) -> str:
         rows = rows[:row_limit]
     is_shown = {"host": len({row.host for row in job_answer.rows}) > 1}
     columns = [
-        measured_column(of, values)
-        for of, values in columns_of(rows, RankRow).items()
-        if is_shown.get(of.name, True)
+        measured_column(measure, values)
+        for measure, values in columns_of(rows, RankRow).items()
+        if is_shown.get(measure.name, True)
     ]
     lines = text_lines(columns, _LONGEST_HOST)
     if left_out:

@@ -71,7 +71,9 @@ def held_down_words(power: DevicePower) -> str:
 
 
 def power_text(devices: Sequence[DevicePower]) -> str:
-    columns = [measured_column(of, values) for of, values in power_columns(devices).items()]
+    columns = [
+        measured_column(measure, values) for measure, values in power_columns(devices).items()
+    ]
     return "\n".join(text_lines(columns, _WIDTH)) + "\n"
 
 
@@ -79,7 +81,7 @@ def power_columns(devices: Sequence[DevicePower]) -> dict[Measure, list[str] | N
     """Return what is known of some device."""
     columns = columns_of(devices, DevicePower).items()
     return {
-        of: values
-        for of, values in columns
-        if of.shown is not Shown.DATA and (of.unit == TEXT or not np.isnan(values).all())
+        measure: values
+        for measure, values in columns
+        if measure.shown is not Shown.DATA and (measure.unit == TEXT or not np.isnan(values).all())
     }

@@ -95,19 +95,19 @@ def _add_counters(trace: Trace, payload: Payload) -> None:
 
 
 def _add_measured(payload: Payload, name: str, columns: Mapping[Measure, Any]) -> None:
-    add_table(payload, name, {of.name: values for of, values in columns.items()})
+    add_table(payload, name, {measure.name: values for measure, values in columns.items()})
     add_headings(payload, name, columns)
 
 
 def _known_columns(table: Table) -> Columns:
     """Return a table's measures, without those in which every number is unknown."""
     columns: Columns = {}
-    for of, column in table.on_pages().items():
+    for measure, column in table.on_pages().items():
         if isinstance(column, np.ndarray):
             if not len(column) or (column != UNKNOWN).any():
-                columns[of.name] = known_or_nan(column, UNKNOWN)
+                columns[measure.name] = known_or_nan(column, UNKNOWN)
         elif any(column):
-            columns[of.name] = column
+            columns[measure.name] = column
     return columns
 
 

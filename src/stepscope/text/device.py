@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -46,8 +46,8 @@ def words(header: str, cells: Sequence[str]) -> Column:
     return Column(header, list(cells), is_text=True)
 
 
-def numbers(header: str, values: Int64, show: Callable[[int], str]) -> Column:
-    return Column(header, [show(value) for value in values.tolist()])
+def times(header: str, values_ns: Int64) -> Column:
+    return Column(header, [time_text(ns) for ns in values_ns.tolist()])
 
 
 def shares(header: str, part: Int64, whole: Int64) -> Column:
@@ -93,10 +93,10 @@ def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> st
     columns = [
         Column("Step", [str(step) for step in rows.step.tolist()]),
         words("Device", rows.device),
-        numbers("On the host", rows.duration_ns, time_text),
-        numbers("Busy", rows.busy_ns, time_text),
+        times("On the host", rows.duration_ns),
+        times("Busy", rows.busy_ns),
         shares("Busy %", rows.busy_ns, rows.duration_ns),
-        numbers("Idle", rows.idle_ns, time_text),
+        times("Idle", rows.idle_ns),
     ]
     if place:
         columns += [
@@ -112,7 +112,7 @@ def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
     columns = [words("Idle", [REASON_TEXTS[reason] for reason in reasons] + ["in all"])]
     for i, device in enumerate(rows.device):
         parts = np.append(rows.parts_ns[i, reasons], rows.idle_ns[i])
-        columns.append(numbers(f"Device {device}", parts, time_text))
+        columns.append(times(f"Device {device}", parts))
         columns.append(shares("of its time", parts, np.full(len(parts), windows_ns[i])))
     return table_text(columns[0].cells, -1, columns)
 
@@ -129,7 +129,7 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
         [
             words("Device", rows.device.take(order)),
             Column("At", [duration_text(ns) for ns in (rows.start_ns[order] - from_ns)]),
-            numbers("Gap", rows.duration_ns[order], time_text),
+            times("Gap", rows.duration_ns[order]),
             words("Mostly", [REASON_TEXTS[IdleReason(value)] for value in reason]),
             shares("%", main_ns, rows.duration_ns[order]),
             words("Then", [cut_middle(kernel_name_text(n)) for n in rows.work.names(before)]),
@@ -207,5 +207,5 @@ def tensor_core_text(rows: TensorCoreTime) -> str:
         ("Without", rows.no_ns),
         ("Unknown", rows.unknown_ns),
     ):
-        columns += [numbers(header, times_ns, time_text), shares("%", times_ns, whole_ns)]
+        columns += [times(header, times_ns), shares("%", times_ns, whole_ns)]
     return table_text(rows.device, -1, columns)

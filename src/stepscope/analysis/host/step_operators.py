@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stepscope import _native
 from stepscope.analysis.base.intervals import union
 from stepscope.analysis.base.sums import with_children
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import import_rows
@@ -28,7 +29,7 @@ _SHOWN = ((SliceKind.OPERATOR, SliceKind.RANGE), (SliceKind.PYTHON,), (SliceKind
 
 
 @dataclass(frozen=True, slots=True)
-class StepOperators:
+class StepOperators(Table):
     """One row per name, the longest first, with the times and calls of an average step."""
 
     name: tuple[str, ...]
@@ -37,9 +38,6 @@ class StepOperators:
     device_ns: Float64  # of the work that it launched itself
     calls: Float64
     measures: Mapping[str, Float64]  # added ones, of the slice and of the work that it launched
-
-    def __len__(self) -> int:
-        return len(self.name)
 
 
 def step_operators(trace: Trace) -> StepOperators:

@@ -237,7 +237,8 @@ def _communication(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     cores = text.tensor_core_text(tensor_core_time(trace, work))
     peak = _peak(trace, work)
-    operators = text.measured_text(operator_flops(trace), row_limit)
+    rows = operator_flops(trace, peak[1] if peak else np.inf)
+    operators = text.measured_text(rows, row_limit)
     if not operators:
         operators = "No FLOPs are known: the trace has no input shapes (record_shapes=True)."
     elif peak is not None:

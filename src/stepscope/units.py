@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import NamedTuple
 
 EARLIEST_UNIX_NS = 10**18  # 2001: a smaller clock counts from something else
 
@@ -18,31 +19,17 @@ _UNIT_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
 
 
-class Unit:
-    """What a number counts, and how it is written."""
+class Unit(NamedTuple):
+    """What a number counts, and how it is written; ``scales`` are the largest first."""
 
-    __slots__ = ("is_whole", "name", "one", "scales")
-
-    def __init__(
-        self,
-        name: str,
-        one: str = "",
-        scales: tuple[tuple[float, str], ...] = (),
-        *,
-        is_whole: bool = False,
-    ) -> None:
-        """State a unit: what ``one`` is called in files, and larger ones, the largest first.
-
-        The last of the ``scales`` is 1. Below the second, a unit that ``is_whole`` has no decimals.
-        """
-        self.name = name
-        self.one = one
-        self.scales = scales
-        self.is_whole = is_whole
+    name: str
+    one: str = ""  # what a value in files is called
+    scales: tuple[tuple[float, str], ...] = ()
+    is_whole: bool = False  # without decimals below the second scale
 
     def text(self, value: float, noun: str = "") -> str:
         """Return a value as people read it; ``noun`` is what a number counts."""
-        if self is SHARE:
+        if self == SHARE:
             return percent_text(value)
         is_whole = value == int(value)
         if self.scales:
@@ -51,49 +38,38 @@ class Unit:
             return count_text(int(value), noun) if noun else f"{int(value):,}"
         return f"{value:,.4g} {noun}s" if noun else f"{value:,.4g}"
 
-    def rules(self) -> dict[str, object]:
-        """Return what ``format.js`` writes numbers by."""
-        return {"one": self.one, "scales": self.scales, "whole": self.is_whole}
-
 
 def _prefixed(word: str) -> tuple[tuple[float, str], ...]:
     return tuple((size, f"{prefix}{word}") for size, prefix in _PREFIXES)
 
 
-TEXT = Unit("text")
-COUNT = Unit("number")
-SHARE = Unit("percent", "fraction")
-TIME = Unit("time", "ns", ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")), is_whole=True)
-BYTES = Unit(
-    "bytes",
-    "bytes",
-    ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")),
-    is_whole=True,
+_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+UNITS = (
+    TEXT := Unit("text"),
+    COUNT := Unit("number"),
+    RATIO := Unit("ratio"),
+    SHARE := Unit("percent", "fraction"),
+    SCALED := Unit("scaled", "", _PREFIXES),
+    TIME := Unit("time", "ns", ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")), True),
+    BYTES := Unit("bytes", "bytes", _SIZES, True),
+    BANDWIDTH := Unit("bandwidth", "bytes/s", tuple((n, f"{unit}/s") for n, unit in _SIZES), True),
+    FLOPS := Unit("flops", "", _prefixed("FLOP")),
+    FLOPS_RATE := Unit("flops/s", "", _prefixed("FLOP/s")),
+    BYTES_RATE := Unit("bytes/s", "", _prefixed("B/s")),
+    WATTS := Unit("W", "W", ((1, "W"),), True),
+    JOULES := Unit("J", "J", ((1e6, "MJ"), (1e3, "kJ"), (1, "J"), (1e-3, "mJ"))),
+    MEGAHERTZ := Unit("MHz", "MHz", ((1, "MHz"),), True),
+    DEGREES := Unit("°C", "°C", ((1, "°C"),), True),
 )
-FLOPS = Unit("flops", "", _prefixed("FLOP"))
-FLOPS_RATE = Unit("flops/s", "", _prefixed("FLOP/s"))
-BYTES_RATE = Unit("bytes/s", "", _prefixed("B/s"))
-RATIO = Unit("ratio")
-BANDWIDTH = Unit("bandwidth", "bytes/s", tuple((size, f"{unit}/s") for size, unit in BYTES.scales))
-SCALED = Unit("scaled", "", _PREFIXES)
-WATTS = Unit("W", "W", ((1, "W"),), is_whole=True)
-JOULES = Unit("J", "J", ((1e6, "MJ"), (1e3, "kJ"), (1, "J"), (1e-3, "mJ")))
-MEGAHERTZ = Unit("MHz", "MHz", ((1, "MHz"),), is_whole=True)
-DEGREES = Unit("°C", "°C", ((1, "°C"),), is_whole=True)
-UNITS = [unit for unit in list(globals().values()) if isinstance(unit, Unit)]
 
 
 def javascript() -> str:
     """Return the text of ``report/static/units.js``."""
     import json
 
-    rules = [
-        f"  {json.dumps(unit.name)}: {json.dumps(unit.rules(), ensure_ascii=False)},"
-        for unit in UNITS
-    ]
-    return "\n".join(
-        ["// Made by javascript() in units.py.", "", "export const UNITS = {", *rules, "};", ""]
-    )
+    rules = {unit.name: json.dumps(unit._asdict(), ensure_ascii=False) for unit in UNITS}
+    lines = "".join(f"  {json.dumps(name)}: {text},\n" for name, text in rules.items())
+    return f"// Made by javascript() in units.py.\n\nexport const UNITS = {{\n{lines}}};\n"
 
 
 def duration_text(ns: float) -> str:
@@ -104,11 +80,6 @@ def duration_text(ns: float) -> str:
 def size_text(size_bytes: float) -> str:
     """Return a size in the unit that suits it: ``160 MiB``."""
     return _with_unit(size_bytes, BYTES.scales, whole=True)
-
-
-def rate_text(bytes_per_second: float) -> str:
-    """Return how fast bytes are moved: ``24.3 GiB/s``."""
-    return f"{size_text(bytes_per_second)}/s"
 
 
 def scaled_text(value: float, unit: str = "") -> str:

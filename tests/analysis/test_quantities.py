@@ -6,8 +6,7 @@ import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
 from stepscope.analysis.findings import find_problems
-from stepscope.analysis.quantities import quantities
-from stepscope.analysis.quantity import Share
+from stepscope.analysis.quantities import Share, quantities
 from stepscope.units import BYTES, COUNT, SHARE
 
 

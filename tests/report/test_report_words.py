@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from stepscope.units import duration_text, percent_text, scaled_text, size_text
+from stepscope.units import (
+    duration_text,
+    javascript,
+    percent_text,
+    scaled_text,
+    size_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +51,14 @@ def numbers() -> list[float]:
     some = np.exp(generator.uniform(-1, 40, 3_000))
     values = [0.0, *rounds, *beside, *ties, *some.tolist(), *np.round(some).tolist()]
     return [*values, *(-number for number in values if number)]
+
+
+def test_the_pages_units_are_made_of_ours() -> None:
+    page = ROOT / "src" / "stepscope" / "report" / "static" / "units.js"
+    assert page.read_text(encoding="utf-8") == javascript(), (
+        "units.js is out of date: write what `python -c 'from stepscope.units import javascript; "
+        'print(javascript(), end="")\'` prints'
+    )
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")

@@ -23,8 +23,7 @@ from stepscope.analysis.device.steps import DeviceStep, device_step
 from stepscope.analysis.findings import Finding, Severity, find_problems
 from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
 from stepscope.analysis.memory.peak import PeakMemory, peaks_of_memory
-from stepscope.analysis.quantities import measured_quantities
-from stepscope.analysis.quantity import Quantity
+from stepscope.analysis.quantities import Quantity, measured_quantities
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.cores import CoreShortage, core_shortage
 from stepscope.analysis.steps.ledger import Ledger, ledger

@@ -17,8 +17,9 @@ synchronisations
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,6 @@ from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.memory.usage import with_memory
-from stepscope.analysis.quantity import Quantity, Share
 from stepscope.analysis.steps.compilation import graph_breaks, recompilations
 from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
@@ -50,6 +50,64 @@ from stepscope.units import Unit
 
 MOST_ROWS = 200  # the largest rows of a quantity are enough to find the one that grew
 MOST_PLACES = 12  # lines that are kept of a row
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """An operator, kernel or line, and its part of a quantity."""
+
+    name: str
+    total: float
+    places: tuple[tuple[str, float], ...] = ()  # its lines if known, the largest first
+
+    @property
+    def place(self) -> str:
+        """Return the line that has the largest part of the quantity; empty if no line is known."""
+        return self.places[0][0] if self.places else ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} at {self.place}" if self.place else self.name
+
+    def new_place(self, before: Share | None) -> str:
+        """Return the line whose amount grew; lines may have moved since."""
+        places = list(self.places)
+        for former in before.places if before is not None else ():
+            same = [place for place in places if place == former] or [
+                place for place in places if place[1] == former[1]
+            ]
+            if same:
+                places.remove(same[0])
+        return places[0][0] if places else self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    name: str
+    words: str
+    unit: Unit
+    total: float | None  # None if unknown
+    by_step: tuple[float, ...] = ()  # empty if it is not counted by step, or without steps
+    rows: tuple[Share, ...] = ()  # the largest first
+    why_not: str = ""
+
+    @property
+    def later_steps(self) -> tuple[float, ...]:
+        """Return all steps but the first, which may include one-time work."""
+        return self.by_step[1:] if len(self.by_step) > 2 else self.by_step
+
+    @property
+    def a_step(self) -> float | None:
+        """Return the usual amount in a step; None if it is not counted by step."""
+        return float(np.median(self.later_steps)) if self.by_step else None
+
+    def text(self, value: float) -> str:
+        return self.unit.text(value)
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [{"name": row.name, "total": row.total} for row in self.rows]
+        amounts = {"total": self.total, "a_step": self.a_step, "unit": self.unit.one}
+        return {"name": self.name, **amounts, "rows": rows}
 
 
 @shared
@@ -79,8 +137,14 @@ def _added(trace: Trace, added: Measure) -> Quantity:
         weight = np.maximum(trace.slices.duration_ns[rows], 1)
         mean = float(np.average(amounts, weights=weight))
         return Quantity(added.name, added.title.lower(), added.unit, mean)
-    whole = _quantity_of_rows(trace, added.name, rows, amounts, added.unit)
+    whole = _quantity_of_rows(trace, added.name, rows, amounts)
     return replace(whole, words=added.title.lower())
+
+
+def unit_of(name: str) -> Unit:
+    """Return the unit of a quantity; of step times, too."""
+    stated = {added.name: added.unit for added in MEASURES}
+    return stated.get(name) or _UNITS.get(name, units.COUNT)
 
 
 def words_of(name: str) -> str:
@@ -92,14 +156,13 @@ def _quantity_of_rows(
     name: str,
     rows: Int64,
     amount: Int64 | None = None,
-    unit: Unit = units.COUNT,
 ) -> Quantity:
     """Count slices, or sum their amounts."""
     amounts = np.ones(len(rows), np.int64) if amount is None else amount
     return Quantity(
         name,
         words_of(name),
-        unit,
+        unit_of(name),
         int(amounts.sum()),
         _by_step(trace, _asked_ns(trace)[rows], amounts),
         tuple(_shares(trace, rows, amounts)),
@@ -172,8 +235,8 @@ def _stacks(trace: Trace) -> UInt32:
     return np.append(stack, np.uint32(NO_STACK))[nearest(trace.slices.parent, stack != NO_STACK)]
 
 
-def _unknown(name: str, unit: Unit, why: str) -> Quantity:
-    return Quantity(name, words_of(name), unit, None, why_not=why)
+def _unknown(name: str, why: str) -> Quantity:
+    return Quantity(name, words_of(name), unit_of(name), None, why_not=why)
 
 
 def _ops(trace: Trace, name: str) -> Quantity:
@@ -190,8 +253,8 @@ def _copied_bytes(trace: Trace, name: str) -> Quantity:
     rows = work.rows[work.kind == WorkKind.COPY]
     size = trace.slices.args.dense(BYTES, len(trace), -1)[rows]
     if (size < 0).any():
-        return _unknown(name, units.BYTES, "the trace does not say how large copies are")
-    return _quantity_of_rows(trace, name, rows, size, units.BYTES)
+        return _unknown(name, "the trace does not say how large copies are")
+    return _quantity_of_rows(trace, name, rows, size)
 
 
 def _synchronisations(trace: Trace, name: str) -> Quantity:
@@ -215,9 +278,9 @@ def _flops(trace: Trace, name: str) -> Quantity:
     inputs = operator_inputs(trace)
     flops = flops_of(trace)
     if not len(inputs) or inputs.is_sample:
-        return _unknown(name, units.FLOPS, "shapes were not recorded: --shapes, record_shapes=True")
+        return _unknown(name, "shapes were not recorded: --shapes, record_shapes=True")
     rows = np.flatnonzero(flops)
-    return _quantity_of_rows(trace, name, rows, flops[rows], units.FLOPS)
+    return _quantity_of_rows(trace, name, rows, flops[rows])
 
 
 _NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
@@ -226,7 +289,7 @@ _NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
 def _peak_memory(trace: Trace, name: str) -> Quantity:
     peaks = sorted(peaks_of_memory(trace), key=lambda peak: (peak.device == "cpu", -peak.bytes))
     if not peaks:
-        return _unknown(name, units.BYTES, _NO_MEMORY)
+        return _unknown(name, _NO_MEMORY)
     holders: list[Share] = []
     for holder in peaks[0].holders:
         what = " in ".join(filter(None, (holder.operator or holder.category, holder.module)))
@@ -246,7 +309,7 @@ def _allocated_bytes(trace: Trace, name: str) -> Quantity:
     trace = with_memory(trace)
     memory = trace.memory
     if not len(memory):
-        return _unknown(name, units.BYTES, _NO_MEMORY)
+        return _unknown(name, _NO_MEMORY)
     taken = np.flatnonzero(memory.size > 0)
     size = memory.size[taken]
     inside = memory.slice[taken] != NO_SLICE
@@ -260,7 +323,7 @@ def _device_busy(trace: Trace, name: str) -> Quantity:
     busy = device_busy(trace)
     window_ns = int(busy.window_ns.sum())
     if not window_ns:
-        return _unknown(name, units.SHARE, "no device did any work")
+        return _unknown(name, "no device did any work")
     shares = tuple(
         Share(device, float(mine) / max(float(whole), 1))
         for device, mine, whole in zip(busy.device, busy.busy_ns, busy.window_ns, strict=True)
@@ -296,6 +359,14 @@ _WORDS = {
     "flops": "floating-point operations",
     "allocated_bytes": "bytes allocated",
     "device_busy": "device busy time",
+}
+_UNITS = {  # of those that are no counts
+    "step_time": units.TIME,
+    "copied_bytes": units.BYTES,
+    "flops": units.FLOPS,
+    "peak_memory": units.BYTES,
+    "allocated_bytes": units.BYTES,
+    "device_busy": units.SHARE,
 }
 _MAKERS: dict[str, Callable[[Trace, str], Quantity]] = {
     "ops": _ops,

@@ -18,13 +18,13 @@ from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.model import NEW, Diff, signed
 from stepscope.analysis.compare.statistics import Comparison, Verdict, compare_samples
 from stepscope.analysis.quantities import (
+    Quantity,
     operator_calls,
     operator_times,
     quantities,
     step_times,
     words_of,
 )
-from stepscope.analysis.quantity import Quantity
 from stepscope.gate.model import Check, Judgement, Outcome
 from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, Allowance, Rules, value_text
 from stepscope.trace.model import Trace

@@ -13,19 +13,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from stepscope.analysis.quantities import quantities, quantity_names, words_of
-from stepscope.analysis.quantity import Quantity, Share
+from stepscope.analysis.quantities import (
+    Quantity,
+    Share,
+    quantities,
+    quantity_names,
+    unit_of,
+    words_of,
+)
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.gate.judge import grown_row
-from stepscope.gate.rules import (
-    Allowance,
-    allowance_of,
-    name_of_quantity,
-    unit_of,
-    value_of,
-    value_text,
-)
+from stepscope.gate.rules import Allowance, allowance_of, name_of_quantity, value_of, value_text
 from stepscope.trace.model import Trace
 from stepscope.trace.placing import staging_folder
 

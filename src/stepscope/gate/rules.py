@@ -13,16 +13,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from stepscope import units
-from stepscope.analysis.quantities import quantity_names
+from stepscope.analysis.quantities import quantity_names, unit_of
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
-from stepscope.units import Unit, duration_of, percent_text, size_of
+from stepscope.units import duration_of, percent_text, size_of
 
 STEP_TIME = "step_time"
 DEVICE_BUSY = "device_busy"
 NAMES = (STEP_TIME, *quantity_names())
-_BYTES = {"peak_memory", "allocated_bytes", "copied_bytes"}
-_SHARES = {DEVICE_BUSY}
 _OTHER_NAMES = {"sync": "synchronisations", "syncs": "synchronisations", "memory": "peak_memory"}
 _TABLES = ("max", "min", "operators")
 _SETTINGS = ("baseline", "branch", "store")
@@ -118,11 +116,11 @@ def value_of(name: str, value: Any, where: str) -> float:
     number: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):
         number = float(value)
-    elif isinstance(value, str) and name in _BYTES:
+    elif isinstance(value, str) and unit_of(name) == units.BYTES:
         number = size_of(value)
     elif isinstance(value, str) and name == STEP_TIME:
         number = duration_of(value)
-    elif isinstance(value, str) and name in _SHARES:
+    elif isinstance(value, str) and unit_of(name) == units.SHARE:
         number = _share(value)
     elif isinstance(value, str):
         number = _number(value)
@@ -135,22 +133,12 @@ def value_text(name: str, value: float) -> str:
     return unit_of(name).text(value)
 
 
-def unit_of(name: str) -> Unit:
-    if name == STEP_TIME:
-        return units.TIME
-    if name in _BYTES:
-        return units.BYTES
-    if name in _SHARES:
-        return units.SHARE
-    return units.FLOPS if name == "flops" else units.COUNT
-
-
 def _wanted(name: str) -> str:
-    if name in _BYTES:
+    if unit_of(name) == units.BYTES:
         return 'a size, such as "200MB"'
     if name == STEP_TIME:
         return 'a time, such as "20ms"'
-    return 'a share, such as "80%"' if name in _SHARES else "a number, such as 0"
+    return 'a share, such as "80%"' if unit_of(name) == units.SHARE else "a number, such as 0"
 
 
 def allowance_of(name: str, value: Any, where: str) -> Allowance | None:
@@ -160,7 +148,7 @@ def allowance_of(name: str, value: Any, where: str) -> Allowance | None:
     if value is True:
         return DEFAULTS.get(name, Allowance())
     share = _share(value.lstrip("+-")) if isinstance(value, str) else None
-    if share is not None and name not in _SHARES:
+    if share is not None and unit_of(name) != units.SHARE:
         return Allowance(share)
     try:
         text = value.lstrip("+-") if isinstance(value, str) else value

@@ -19,22 +19,23 @@ from stepscope.job.exposed_sums import ALL
 from stepscope.job.findings import find_job_problems, transfer_ns
 from stepscope.job.late import step_delays
 from stepscope.job.model import Job
-from stepscope.units import duration_text
+from stepscope.trace.measures import measure
+from stepscope.units import COUNT, SHARE, TEXT, TIME, duration_text
 
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
     """A rank's average steady step."""
 
-    rank: int
-    host: str
-    step_ns: float
-    own_ns: float  # less exposed communication
-    delay_ns: float  # behind the median rank
-    late_steps: int  # steps in which it was last by more than the clocks' residual
-    wait_ns: float  # for other ranks
-    transfer_ns: float  # exposed communication after the last rank arrived
-    overlap: float | None  # share of the communication that compute hides
+    rank: int = measure("Rank", COUNT)
+    host: str = measure("Host", TEXT)
+    step_ns: float = measure("Step", TIME)
+    own_ns: float = measure("Own work", TIME, "A step less exposed communication")
+    delay_ns: float = measure("Arrives late by", TIME, "After the median rank")
+    late_steps: int = measure("Last in steps", COUNT, "By more than the clocks' residual")
+    wait_ns: float = measure("Waits for ranks", TIME, "Until the last rank had arrived")
+    transfer_ns: float = measure("Transfers", TIME, "Exposed, after all ranks have arrived")
+    overlap: float | None = measure("Overlapped", SHARE, "Communication beside compute")
 
 
 @dataclass(frozen=True, slots=True)

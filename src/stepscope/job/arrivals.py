@@ -10,7 +10,9 @@ from stepscope.analysis.base.labels import Labels
 from stepscope.analysis.base.table import Table
 from stepscope.job.meetings import Meetings
 from stepscope.job.model import Job
+from stepscope.trace.measures import Shown, measure
 from stepscope.trace.model import Int64
+from stepscope.units import BYTES, COUNT, TEXT, TIME
 
 NOBODY = -1
 
@@ -31,18 +33,18 @@ class ArrivalTable(Table):
 class BlameTable(Table):
     """One row per collective of at least two ranks, in the order of time."""
 
-    collective: Labels[str]
-    group: Labels[str]
-    number: Int64
-    step: Int64  # -1 outside of steps
-    ranks: Int64  # the number of ranks at it
-    start_ns: Int64  # when the first one arrived, Unix time of the job's clock
-    spread_ns: Int64  # from the first arrival to the last
-    last_rank: Int64  # -1 if the clocks are too inexact
-    blame_ns: Int64  # from the second last arrival to the last
-    wait_ns: Int64  # of all ranks together
-    transfer_ns: Int64  # from the last arrival until the first rank was done
-    bytes: Int64  # -1 if unknown
+    collective: Labels[str] = measure("Collective", TEXT)
+    group: Labels[str] = measure("Group", TEXT)
+    number: Int64 = measure("Number", COUNT)
+    step: Int64 = measure("Step", COUNT)  # -1 outside of steps
+    ranks: Int64 = measure("Ranks", COUNT, shown=Shown.DATA)  # the number of ranks at it
+    start_ns: Int64 = measure("Start", TIME, "The first arrival, Unix time", shown=Shown.DATA)
+    spread_ns: Int64 = measure("First to last", TIME)
+    last_rank: Int64 = measure("Last rank", COUNT, "None if the clocks are too inexact")
+    blame_ns: Int64 = measure("Blame", TIME, "The last arrival less the second last")
+    wait_ns: Int64 = measure("All waits", TIME, "Of all ranks together")
+    transfer_ns: Int64 = measure("Transfer", TIME, "From the last arrival to the first end")
+    bytes: Int64 = measure("Bytes", BYTES)  # -1 if unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,34 @@ WHERE_IT_RAN = ("pid", "tid", "process", "thread")
 OF_OPERATORS = ("name", "overload", *WHEN, "self_ns", "step", "backward", *WHERE_IT_RAN)
 OF_KERNELS = ("name", *WHEN, "step", "correlation")
 OF_SAMPLES = ("time_ns", "duration_ns", *WHERE_IT_RAN, "state", "wait")
+# The columns of tables that are made row by row: the type and the meaning of each.
+OF_FINDINGS = {
+    "place": (pl.Int64, "1 for the first"),
+    "problem": (pl.String, "the kind of problem, a stable word"),
+    "title": (pl.String, "one line"),
+    "severity": (pl.String, "high, medium or low"),
+    "share": (pl.Float64, "of the time or memory that it concerns, 0 to 1"),
+    "saves_ns": (pl.Int64, "ns; how much shorter a step would be without it; 0: not known"),
+    "file": (pl.String, "the guilty file; null if none"),
+    "line": (pl.Int64, "the guilty line; null if none"),
+    "text": (pl.String, "a sentence or two with the numbers"),
+    "fix": (pl.String, "what to do"),
+}
+OF_RANKS = {
+    "rank": (pl.Int64, "of the job; null if none"),
+    "world_size": (pl.Int64, "how many ranks the job has; null if none"),
+    "host": (pl.String, "the machine"),
+    "pid": (pl.Int64, "the process"),
+    "producer": (pl.String, "the tool that recorded"),
+    "start_ns": (pl.Int64, "ns; of the recording, on the trace's clock"),
+    "end_ns": (pl.Int64, "ns; of the recording"),
+    "wall_offset_ns": (pl.Int64, "ns; what makes these times Unix time"),
+    "events": (pl.Int64, "how many slices"),
+    "lost_events": (pl.Int64, "how many were dropped"),
+    "steps": (pl.Int64, "how many steps"),
+    "step_ns": (pl.Int64, "ns; median of the steady steps; null if none"),
+    "device_busy_ns": (pl.Int64, "ns; in which any device worked"),
+}
 
 
 def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
@@ -46,15 +74,16 @@ def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     rows = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
     base = slices_frame(trace, only=OF_OPERATORS)[rows]
     shapes, types = _inputs(trace, rows)
+    work = device_work(trace)
     return base.with_columns(
         id=pl.Series(rows),
         module=_module_names(trace, rows),
         shapes=shapes,
         types=types,
         flops=pl.Series(flops_of(trace)[rows]),
-        device_ns=_launched(trace, slices.duration_ns, rows),
+        device_ns=pl.Series(work.launched(slices.duration_ns)[rows]),
         **{
-            added.name: _launched(trace, getattr(slices, added.name), rows)
+            added.name: pl.Series(work.launched(getattr(slices, added.name))[rows])
             for added in MEASURES
             if added.sums is Sums.ADDED
         },
@@ -136,7 +165,7 @@ def findings(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
         }
         for number, finding in enumerate(answer(trace).findings, 1)
     ]
-    return pl.DataFrame(rows, schema=_FINDING_TYPES)
+    return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in OF_FINDINGS.items()})
 
 
 def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
@@ -159,19 +188,10 @@ def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
         "step_ns": round(float(np.median(steady))) if len(steady) else None,
         "device_busy_ns": int(busy),
     }
-    return pl.DataFrame([row], schema=_RANK_TYPES)
+    return pl.DataFrame([row], schema={name: kind for name, (kind, _) in OF_RANKS.items()})
 
 
 # ---- parts of them
-
-
-def _launched(trace: Trace, values: Int64, rows: Int64) -> pl.Series:
-    """Return what the device work that some operators launched themselves has in all."""
-    sums = np.zeros(len(trace.slices) + 1, np.int64)  # the last entry is for NO_SLICE
-    work = device_work(trace)
-    if len(work):
-        np.add.at(sums, work.operator[work.rows], values[work.rows])
-    return pl.Series(sums[:-1][rows])
 
 
 def _stack_texts(trace: Trace, known_stacks: KnownStacks, rows: int) -> dict[str, pl.Series]:
@@ -218,16 +238,3 @@ def _inputs(trace: Trace, rows: Int64) -> tuple[pl.Series, pl.Series]:
         shapes.append(str(input_dims(text)) if has_dims else "")
         types.append(str(pairs_of(text).get(INPUT_TYPES, "")) if has_dims else "")
     return text_series(shapes, codes), text_series(types, codes)
-
-
-_FINDING_TYPES = {
-    "place": pl.Int64, "problem": pl.String, "title": pl.String, "severity": pl.String,
-    "share": pl.Float64, "saves_ns": pl.Int64, "file": pl.String, "line": pl.Int64,
-    "text": pl.String, "fix": pl.String,
-}  # fmt: skip
-_RANK_TYPES = {
-    "rank": pl.Int64, "world_size": pl.Int64, "host": pl.String, "pid": pl.Int64,
-    "producer": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64, "wall_offset_ns": pl.Int64,
-    "events": pl.Int64, "lost_events": pl.Int64, "steps": pl.Int64, "step_ns": pl.Int64,
-    "device_busy_ns": pl.Int64,
-}  # fmt: skip

@@ -31,7 +31,10 @@ class View:
     def columns(self) -> Mapping[str, str]:
         """Return the meaning of each column, with its unit."""
         added = MEASURES if self.has_measures else ()
-        return {**self.stated, **{of.name: f"{of.unit.one}; {of.meaning}" for of in added}}
+        return {
+            **self.stated,
+            **{measure.name: f"{measure.unit.one}; {measure.meaning}" for measure in added},
+        }
 
 
 VIEWS: Registry[View] = Registry()
@@ -120,8 +123,8 @@ VIEWS.register(
         "modules",
         "Modules of the model, in the order of first calls; `self` is without those inside.",
         {
-            of.name: "; ".join(filter(None, (of.unit.one, of.meaning)))
-            for of in measures_of(ModuleTable).values()
+            measure.name: "; ".join(filter(None, (measure.unit.one, measure.meaning)))
+            for measure in measures_of(ModuleTable).values()
         },
         frames.modules,
     )
@@ -156,18 +159,7 @@ VIEWS.register(
     View(
         "findings",
         "The problems that Stepscope found, the most expensive first.",
-        {
-            "place": "1 for the first",
-            "problem": "the kind of problem, a stable word",
-            "title": "one line",
-            "severity": "high, medium or low",
-            "share": "of the time or memory that it concerns, 0 to 1",
-            "saves_ns": "ns; how much shorter a step would be without it; 0: not known",
-            "file": "the guilty file; null if none",
-            "line": "the guilty line; null if none",
-            "text": "a sentence or two with the numbers",
-            "fix": "what to do",
-        },
+        {name: meaning for name, (_, meaning) in frames.OF_FINDINGS.items()},
         frames.findings,
     )
 )
@@ -175,21 +167,7 @@ VIEWS.register(
     View(
         "ranks",
         "One row per trace: which process it is of, and its totals.",
-        {
-            "rank": "of the job; null if none",
-            "world_size": "how many ranks the job has; null if none",
-            "host": "the machine",
-            "pid": "the process",
-            "producer": "the tool that recorded",
-            "start_ns": "ns; of the recording, on the trace's clock",
-            "end_ns": "ns; of the recording",
-            "wall_offset_ns": "ns; what makes these times Unix time",
-            "events": "how many slices",
-            "lost_events": "how many were dropped",
-            "steps": "how many steps",
-            "step_ns": "ns; median of the steady steps; null if none",
-            "device_busy_ns": "ns; in which any device worked",
-        },
+        {name: meaning for name, (_, meaning) in frames.OF_RANKS.items()},
         frames.ranks,
     )
 )

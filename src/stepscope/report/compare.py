@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.compare.flame import diff_flame
-from stepscope.analysis.compare.model import Diff, DiffTable, signed
+from stepscope.analysis.compare.model import Diff, DiffTable
 from stepscope.analysis.compare.side import Side
 from stepscope.report.base.payload import Payload
 from stepscope.report.build import write_page
@@ -19,10 +19,9 @@ from stepscope.report.notebook import nothing_html, table_html
 from stepscope.report.pages import Page
 from stepscope.report.sections.events import add_events
 from stepscope.report.sections.timeline import add_timeline
-from stepscope.text.diff import facts_lines, other_lines, row_note, shown_rows
+from stepscope.text.diff import HEADINGS, facts_lines, other_lines, row_note, shown_lines
 from stepscope.trace.model import Trace
 from stepscope.trace.table import Remap
-from stepscope.units import duration_text
 
 _ROWS = 10
 _MOST_ROWS = 500  # rows of a table of the page; the others are summed
@@ -36,32 +35,11 @@ PAGES = (
 
 
 def diff_html(diff: Diff) -> str:
-    shown, rest = shown_rows(diff.tables[0], _ROWS)
-    rows = [
-        (
-            row.what,
-            duration_text(row.before_ns),
-            duration_text(row.after_ns),
-            signed(row.difference_ns),
-            row_note(row),
-        )
-        for row in shown
-    ]
-    if rest:
-        others = sum(row.difference_ns for row in rest)
-        rows.append((f"{len(rest):,} other rows", "", "", signed(others), ""))
-    rows.append(
-        (
-            "all",
-            duration_text(diff.before_ns),
-            duration_text(diff.after_ns),
-            signed(diff.difference_ns),
-            "",
-        )
-    )
+    lines = shown_lines(diff.tables[0], _ROWS, "all")
+    rows = [(line.what, *line.figures(diff), line.note) for line in lines]
     notes = [*facts_lines(diff), *other_lines(diff)]
     heading = f"what changed in a {diff.unit}"
-    table = table_html((heading, "before", "after", "difference", ""), rows)
+    table = table_html((heading, *HEADINGS, ""), rows)
     return nothing_html(diff.verdict) + table + "".join(nothing_html(line) for line in notes)
 
 

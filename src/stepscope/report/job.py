@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.base.labels import shown_name
-from stepscope.job.answer import JobAnswer
+from stepscope.analysis.base.table import columns_of
+from stepscope.job.answer import JobAnswer, RankRow
 from stepscope.job.arrivals import blame_table, of_several
 from stepscope.job.late import step_delays
 from stepscope.job.model import Job
 from stepscope.job.path import WORK, critical_path
-from stepscope.report.base.payload import Payload, add_table, known_or_nan
+from stepscope.report.base.payload import Payload, add_headings, add_table, known_or_nan
 from stepscope.report.build import write_page
 from stepscope.report.pages import Page
+from stepscope.trace.measures import Measure
 from stepscope.trace.model import DEVICE_KINDS, Float64, Int64, SliceFlags, SliceKind, Trace
+from stepscope.units import TIME
 
 MOST_ARRIVALS = 250_000
 """Rows of ranks and collectives that the page holds."""
@@ -38,6 +41,7 @@ RANKS = Page(
 
 MOST_EVENTS = 6_000  # the longest events of a rank and step
 MOST_DEPTH = 6
+_CLOCK = Measure("offset_ns", "Clock", TIME, "What was added to its clock")
 _HIDDEN = (SliceKind.STEP, SliceKind.SYNC, SliceKind.DEVICE_RANGE)
 
 
@@ -88,26 +92,17 @@ def _add_ranks(payload: Payload, job_answer: JobAnswer, links: Mapping[int, str]
     place = {int(number): i for i, number in enumerate(job_answer.job.number)}
     offset, drift = job_answer.job.clocks.offset_ns, job_answer.job.clocks.drift
     at = np.array([place[row.rank] for row in rows])
-    overlap = [np.nan if row.overlap is None else row.overlap for row in rows]
+    columns = columns_of(rows, RankRow)
+    more = {
+        "at": at,
+        "offset_ns": offset[at],
+        "drift_ppm": drift[at] * 1e6,
+        "link": [links.get(row.rank, "") for row in rows],
+    }
     add_table(
-        payload,
-        "ranks",
-        {
-            "rank": np.array([row.rank for row in rows], np.int64),
-            "at": at,
-            "host": [row.host for row in rows],
-            "step_ns": np.array([row.step_ns for row in rows]),
-            "own_ns": np.array([row.own_ns for row in rows]),
-            "delay_ns": np.array([row.delay_ns for row in rows]),
-            "last": np.array([row.late_steps for row in rows], np.int64),
-            "wait_ns": np.array([row.wait_ns for row in rows]),
-            "transfer_ns": np.array([row.transfer_ns for row in rows]),
-            "overlap": np.array(overlap),
-            "offset_ns": offset[at],
-            "drift_ppm": drift[at] * 1e6,
-            "link": [links.get(row.rank, "") for row in rows],
-        },
+        payload, "ranks", {measure.name: values for measure, values in columns.items()} | more
     )
+    add_headings(payload, "ranks", (*columns, _CLOCK))
     payload.add_column("job.number", job_answer.job.number)
 
 
@@ -163,23 +158,13 @@ def _add_meetings(payload: Payload, job: Job, steps: Int64, origin: int) -> None
     blame = blame_table(replace(job, meetings=meetings))
     first = blame.start_ns
     meeting = meetings.meeting
-    add_table(
-        payload,
-        "meetings",
-        {
-            "collective": blame.collective,
-            "group": blame.group,
-            "number": blame.number,
-            "step": known_or_nan(blame.step),
-            "last_rank": known_or_nan(blame.last_rank),
-            "blame_ns": blame.blame_ns,
-            "spread_ns": blame.spread_ns,
-            "wait_ns": blame.wait_ns,
-            "transfer_ns": blame.transfer_ns,
-            "bytes": known_or_nan(blame.bytes),
-            "ranks": blame.ranks,
-        },
-    )
+    columns = blame.on_pages()
+    shown = {
+        measure.name: known_or_nan(values) if isinstance(values, np.ndarray) else values
+        for measure, values in columns.items()
+    }
+    add_table(payload, "meetings", shown | {"ranks": blame.ranks})
+    add_headings(payload, "meetings", columns)
     payload.add_column("meetings.start", first - origin)
     payload.add_column("meetings.first", meetings.first, ascending=True)
     payload.add_column("rows.rank", meetings.rank)

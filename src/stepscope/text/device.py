@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.device.busy import StepBusy
 from stepscope.analysis.device.kernels import UNKNOWN, KernelTable
-from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
+from stepscope.analysis.device.math import TensorCoreTime
 from stepscope.analysis.device.peaks import Peaks
 from stepscope.analysis.device.queue import LaunchDelays
 from stepscope.analysis.device.roofline import Roofline
@@ -26,6 +26,7 @@ from stepscope.units import duration_text, percent_text, scaled_text
 
 OPERATOR_WIDTH = 32
 _NAME_WIDTH = 52
+_Rows = TypeVar("_Rows", KernelTable, LaunchDelays)
 
 
 def table_text(
@@ -45,8 +46,8 @@ def words(header: str, cells: Sequence[str]) -> Column:
     return Column(header, list(cells), is_text=True)
 
 
-def numbers(header: str, values: Int64, show: Callable[[int], str]) -> Column:
-    return Column(header, [show(value) for value in values.tolist()])
+def times(header: str, values_ns: Int64) -> Column:
+    return Column(header, [time_text(ns) for ns in values_ns.tolist()])
 
 
 def shares(header: str, part: Int64, whole: Int64) -> Column:
@@ -56,15 +57,6 @@ def shares(header: str, part: Int64, whole: Int64) -> Column:
 
 def time_text(ns: int) -> str:
     return duration_text(ns) if ns else "-"
-
-
-def number_text(count: int) -> str:
-    return f"{count:,}"
-
-
-def amount_text(count: float, unit: str) -> str:
-    """Return a number of operations, or a dash for an unknown one."""
-    return scaled_text(count, unit) if count else "-"
 
 
 def cut_middle(text: str, width: int = _NAME_WIDTH) -> str:
@@ -101,10 +93,10 @@ def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> st
     columns = [
         Column("Step", [str(step) for step in rows.step.tolist()]),
         words("Device", rows.device),
-        numbers("On the host", rows.duration_ns, time_text),
-        numbers("Busy", rows.busy_ns, time_text),
+        times("On the host", rows.duration_ns),
+        times("Busy", rows.busy_ns),
         shares("Busy %", rows.busy_ns, rows.duration_ns),
-        numbers("Idle", rows.idle_ns, time_text),
+        times("Idle", rows.idle_ns),
     ]
     if place:
         columns += [
@@ -120,7 +112,7 @@ def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
     columns = [words("Idle", [REASON_TEXTS[reason] for reason in reasons] + ["in all"])]
     for i, device in enumerate(rows.device):
         parts = np.append(rows.parts_ns[i, reasons], rows.idle_ns[i])
-        columns.append(numbers(f"Device {device}", parts, time_text))
+        columns.append(times(f"Device {device}", parts))
         columns.append(shares("of its time", parts, np.full(len(parts), windows_ns[i])))
     return table_text(columns[0].cells, -1, columns)
 
@@ -137,7 +129,7 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
         [
             words("Device", rows.device.take(order)),
             Column("At", [duration_text(ns) for ns in (rows.start_ns[order] - from_ns)]),
-            numbers("Gap", rows.duration_ns[order], time_text),
+            times("Gap", rows.duration_ns[order]),
             words("Mostly", [REASON_TEXTS[IdleReason(value)] for value in reason]),
             shares("%", main_ns, rows.duration_ns[order]),
             words("Then", [cut_middle(kernel_name_text(n)) for n in rows.work.names(before)]),
@@ -152,36 +144,29 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
 def delay_text(rows: LaunchDelays, row_limit: int) -> str:
     """Return the work that waited longest for its start."""
     order = np.argsort(-rows.delay_ns, kind="stable")[: row_limit if row_limit >= 0 else None]
-    return table_text(
-        order,
-        -1,
-        [
-            numbers("Delay", rows.delay_ns[order], time_text),
-            numbers("Ahead", rows.ahead[order], number_text),
-            words("Device", rows.device.take(order)),
-            words("Stream", rows.stream.take(order)),
-            words("Work", [cut_middle(kernel_name_text(n)) for n in rows.name.take(order)]),
-            words(
-                "Launched by", [cut_middle(n, OPERATOR_WIDTH) for n in rows.operator.take(order)]
-            ),
-        ],
-    )
+    return measured_text(_with_short_names(rows.take(order)))
 
 
 def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> str:
-    short = replace(
+    return measured_text(_with_short_names(rows), row_limit, details=details)
+
+
+def _with_short_names(rows: _Rows) -> _Rows:
+    """Return rows of kernels and operators with names that fit a table."""
+    return replace(
         rows,
         name=tuple(cut_middle(kernel_name_text(name)) for name in rows.name),
         operator=tuple(cut_middle(name, OPERATOR_WIDTH) for name in rows.operator),
     )
-    return measured_text(short, row_limit, details=details)
 
 
 def measured_text(rows: Table, row_limit: int = -1, *, details: bool = True) -> str:
     """Return the measures of a table, without those that no row has."""
     where = (Shown.EVERYWHERE, Shown.DETAILS) if details else (Shown.EVERYWHERE,)
-    shown = ((of, values) for of, values in rows.stated().items() if of.shown in where)
-    columns = [measured_column(of, values) for of, values in shown if _has_values(values)]
+    shown = (
+        (measure, values) for measure, values in rows.stated().items() if measure.shown in where
+    )
+    columns = [measured_column(measure, values) for measure, values in shown if _has_values(values)]
     return table_text(range(len(rows)), row_limit, columns)
 
 
@@ -189,22 +174,6 @@ def _has_values(values: Sequence[str] | NDArray[Any]) -> bool:
     if isinstance(values, np.ndarray):
         return bool(((values != UNKNOWN) & (values != 0)).any())
     return any(values)
-
-
-def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
-    rates = rows.flops_per_second.tolist()
-    return table_text(
-        rows.operator,
-        row_limit,
-        [
-            words("Operator", [cut_middle(name) for name in rows.operator]),
-            numbers("Calls", rows.calls, number_text),
-            Column("Operations", [amount_text(flops, "FLOP") for flops in rows.flops.tolist()]),
-            numbers("Device time", rows.device_ns, time_text),
-            Column("Achieved", [amount_text(rate, "FLOP/s") for rate in rates]),
-            *([Column("of peak", [percent_text(rate, peak) for rate in rates])] if peak else []),
-        ],
-    )
 
 
 def roofline_text(rows: Roofline, row_limit: int) -> str:
@@ -238,5 +207,5 @@ def tensor_core_text(rows: TensorCoreTime) -> str:
         ("Without", rows.no_ns),
         ("Unknown", rows.unknown_ns),
     ):
-        columns += [numbers(header, times_ns, time_text), shares("%", times_ns, whole_ns)]
+        columns += [times(header, times_ns), shares("%", times_ns, whole_ns)]
     return table_text(rows.device, -1, columns)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from stepscope.analysis.compare.model import GONE, NEW, SAME, Diff, DiffTable, Quantity, Row, signed
 from stepscope.analysis.compare.side import Side
@@ -13,6 +14,7 @@ from stepscope.units import COUNT, count_text, duration_text
 ROWS = 10
 """The default number of rows in each table."""
 
+HEADINGS = ("before", "after", "difference", "of a step")
 _FIGURES = 60  # the width of the columns beside the name
 _NARROWEST_NAME = 24
 _LEAST_SHARE = 0.001  # of a step: rows that changed less are summed
@@ -90,35 +92,41 @@ def count_words(count: float) -> str:
     return f"{count:,.0f}" if abs(count - round(count)) < 0.05 else f"{count:,.1f}"
 
 
-def _table_text(table: DiffTable, diff: Diff, row_limit: int, width: int) -> str:
+class Line(NamedTuple):
+    """A line of a table: a kind of work, the others together, or all."""
+
+    what: str
+    before_ns: int
+    after_ns: int
+    note: str = ""
+    is_sum: bool = True
+
+    def figures(self, diff: Diff) -> tuple[str, str, str, str]:
+        """Return the times, their difference, and its share of a step before."""
+        more = self.after_ns - self.before_ns
+        times = duration_text(self.before_ns), duration_text(self.after_ns)
+        return *times, signed(more), _share(more, diff.before_ns)
+
+
+def shown_lines(table: DiffTable, row_limit: int, whole: str) -> list[Line]:
+    """Return the lines of a table; the last is about the whole."""
     shown, rest = shown_rows(table, row_limit)
-    names = [printable(row.what) for row in shown]
-    figures = [(row.before_ns, row.after_ns, row.difference_ns) for row in shown]
-    notes = [cut(row_note(row), 48) for row in shown]
+    lines = [Line(row.what, row.before_ns, row.after_ns, row_note(row), False) for row in shown]
     if rest:
-        names.append(f"{count_text(len(rest), 'other row')}")
-        figures.append(_sums(rest))
-        notes.append("")
-    names.append(f"all: {unit_words(diff.unit)}")
-    figures.append(_sums(table.rows))
-    notes.append("")
+        sums = sum(row.before_ns for row in rest), sum(row.after_ns for row in rest)
+        lines.append(Line(count_text(len(rest), "other row"), *sums))
+    return [*lines, Line(whole, table.before_ns, table.after_ns)]
+
+
+def _table_text(table: DiffTable, diff: Diff, row_limit: int, width: int) -> str:
+    lines = shown_lines(table, row_limit, f"all: {unit_words(diff.unit)}")
+    figures = list(zip(*(line.figures(diff) for line in lines), strict=True))
     columns = [
-        Column(table.title, names, is_text=True),
-        Column("before", [duration_text(before) for before, _, _ in figures]),
-        Column("after", [duration_text(after) for _, after, _ in figures]),
-        Column("difference", [signed(more) for _, _, more in figures]),
-        Column("of a step", [_share(more, diff.before_ns) for _, _, more in figures]),
-        Column("", notes, is_text=True),
+        Column(table.title, [printable(line.what) for line in lines], is_text=True),
+        *(Column(title, list(cells)) for title, cells in zip(HEADINGS, figures, strict=True)),
+        Column("", [cut(line.note, 48) for line in lines], is_text=True),
     ]
     return "\n".join(text_lines(columns, max(width - _FIGURES, _NARROWEST_NAME)))
-
-
-def _sums(rows: Sequence[Row]) -> tuple[int, int, int]:
-    return (
-        sum(row.before_ns for row in rows),
-        sum(row.after_ns for row in rows),
-        sum(row.difference_ns for row in rows),
-    )
 
 
 def _share(ns: float, of_ns: float) -> str:
@@ -156,31 +164,11 @@ def diff_markdown(diff: Diff, row_limit: int = ROWS) -> str:
 
 
 def _markdown_rows(table: DiffTable, diff: Diff, row_limit: int) -> list[str]:
-    shown, rest = shown_rows(table, row_limit)
-    lines = [
-        f"| {table.title} | before | after | difference | of a step | |",
-        "|---|--:|--:|--:|--:|---|",
-    ]
-    for row in shown:
-        figures = row.before_ns, row.after_ns, row.difference_ns
-        lines.append(_markdown_line(f"`{_code(row.what)}`", figures, diff, row_note(row)))
-    if rest:
-        lines.append(_markdown_line(count_text(len(rest), "other row"), _sums(rest), diff, ""))
-    lines.append(_markdown_line("**all**", _sums(table.rows), diff, ""))
+    lines = [f"| {table.title} | {' | '.join(HEADINGS)} | |", "|---|--:|--:|--:|--:|---|"]
+    for line in shown_lines(table, row_limit, "**all**"):
+        what = line.what if line.is_sum else f"`{_code(line.what)}`"
+        lines.append(f"| {' | '.join((what, *line.figures(diff), markdown(line.note)))} |")
     return lines
-
-
-def _markdown_line(what: str, figures: tuple[int, int, int], diff: Diff, note: str) -> str:
-    before, after, more = figures
-    cells = [
-        what,
-        duration_text(before),
-        duration_text(after),
-        signed(more),
-        _share(more, diff.before_ns),
-        markdown(note),
-    ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _code(text: str) -> str:

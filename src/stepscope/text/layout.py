@@ -53,17 +53,17 @@ class Column(NamedTuple):
     is_text: bool = False
 
 
-def measured_column(of: Measure, values: Sequence[str] | NDArray[Any]) -> Column:
+def measured_column(measure: Measure, values: Sequence[str] | NDArray[Any]) -> Column:
     """Return the values of a measure; those that are not known, -1 or NaN, have an empty text."""
     if isinstance(values, Sequence):
-        return Column(of.title, [printable(text) for text in values], is_text=True)
+        return Column(measure.title, [printable(text) for text in values], is_text=True)
 
     def text(value: float) -> str:
         if value == -1 or isnan(value):
             return ""
-        return of.unit.text(value) if value or of.unit is COUNT else "-"
+        return measure.unit.text(value) if value or measure.unit is COUNT else "-"
 
-    return Column(of.title, [text(value) for value in values.tolist()])
+    return Column(measure.title, [text(value) for value in values.tolist()])
 
 
 def text_lines(columns: Sequence[Column], max_width: int) -> list[str]:

@@ -94,11 +94,11 @@ def _columns(rows: ModuleTable, shown: list[int], *, as_tree: bool) -> list[Colu
         texts("Module", lambda row: _label(rows, row, indents)),
         texts("Class", lambda row: rows.class_name[row]),
     ]
-    for of, values in rows.stated().items():
-        if of.shown is Shown.EVERYWHERE and np.any(values):
-            columns.append(measured_column(of, np.asarray(values)[shown]))
-            if of.name in {"total_ns", "self_ns"}:
-                columns.append(Column(f"{of.title} %", shares(np.asarray(values))))
+    for measure, values in rows.stated().items():
+        if measure.shown is Shown.EVERYWHERE and np.any(values):
+            columns.append(measured_column(measure, np.asarray(values)[shown]))
+            if measure.name in {"total_ns", "self_ns"}:
+                columns.append(Column(f"{measure.title} %", shares(np.asarray(values))))
     return columns
 
 

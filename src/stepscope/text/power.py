@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stepscope.analysis.base.table import columns_of
 from stepscope.analysis.device.counters import CounterMean
 from stepscope.analysis.device.power import DevicePower
 from stepscope.text.layout import measured_column, text_lines
-from stepscope.trace.measures import Measure, Shown, measures_of
-from stepscope.trace.model import Float64
+from stepscope.trace.measures import Measure, Shown
 from stepscope.units import JOULES, TEXT, percent_text
 
 _WORTH_TELLING = 0.005
@@ -69,19 +71,17 @@ def held_down_words(power: DevicePower) -> str:
 
 
 def power_text(devices: Sequence[DevicePower]) -> str:
-    columns = [measured_column(of, values) for of, values in power_columns(devices).items()]
+    columns = [
+        measured_column(measure, values) for measure, values in power_columns(devices).items()
+    ]
     return "\n".join(text_lines(columns, _WIDTH)) + "\n"
 
 
-def power_columns(devices: Sequence[DevicePower]) -> dict[Measure, list[str] | Float64]:
-    """Return what is known of some device; NaN for the others."""
-    columns: dict[Measure, list[str] | Float64] = {}
-    for name, of in measures_of(DevicePower).items():
-        if of.shown is Shown.DATA:
-            continue
-        values = [getattr(device, name) for device in devices]
-        if of.unit is TEXT:
-            columns[of] = values
-        elif any(value is not None for value in values):
-            columns[of] = np.array([np.nan if value is None else value for value in values])
-    return columns
+def power_columns(devices: Sequence[DevicePower]) -> dict[Measure, list[str] | NDArray[Any]]:
+    """Return what is known of some device."""
+    columns = columns_of(devices, DevicePower).items()
+    return {
+        measure: values
+        for measure, values in columns
+        if measure.shown is not Shown.DATA and (measure.unit == TEXT or not np.isnan(values).all())
+    }

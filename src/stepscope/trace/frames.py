@@ -50,7 +50,7 @@ def frame_columns(table: type[Table]) -> dict[str, str]:
     columns: dict[str, str] = {}
     for name, spec in table.columns().items():
         if spec.role is Role.TRACK:
-            columns |= _TRACK_MEANINGS
+            columns |= {shown: meaning for shown, (_, meaning) in _OF_TRACKS.items()}
         elif spec.words is not None and issubclass(spec.words, IntFlag):
             columns |= _FLAG_MEANINGS
         elif spec.in_frame and spec.dtype is not None and not spec.transient:
@@ -70,7 +70,7 @@ def _spelled(
 ) -> Iterator[tuple[str, Callable[[], pl.Series]]]:
     tracks = trace.tracks
     if spec.role is Role.TRACK:
-        for shown, of_track in _OF_TRACKS.items():
+        for shown, (of_track, _) in _OF_TRACKS.items():
             texts = [getattr(track, of_track) for track in tracks]
             yield shown, partial(_by_code, texts, values)
     elif spec.words is not None and issubclass(spec.words, IntFlag):
@@ -82,12 +82,12 @@ def _spelled(
         yield name, partial(stored_series, trace.strings, spec, values)
 
 
-_OF_TRACKS = {"pid": "pid", "tid": "tid", "process": "process_name", "thread": "thread_name"}
-_TRACK_MEANINGS = {
-    "pid": "the process, as the recording tool numbered it",
-    "tid": "the thread, or the stream's track",
-    "process": "the process's name",
-    "thread": "the thread's name",
+# The fields of a track, by the names of their columns, and what these mean.
+_OF_TRACKS = {
+    "pid": ("pid", "the process, as the recording tool numbered it"),
+    "tid": ("tid", "the thread, or the stream's track"),
+    "process": ("process_name", "the process's name"),
+    "thread": ("thread_name", "the thread's name"),
 }
 _FLAG_MEANINGS = {
     "unfinished": "whether the recording ended before it did",

@@ -57,7 +57,7 @@ class Measure:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the report's pages need it, with the rules of a unit that is not ours."""
-        unit = self.unit.name if self.unit in UNITS else self.unit.rules()
+        unit = self.unit.name if self.unit in UNITS else self.unit._asdict()
         return {"key": self.name, "title": self.title, "unit": unit, "hint": self.meaning}
 
 
@@ -77,11 +77,6 @@ def measure(
 ) -> Any:
     """Declare a column of a table, whose name is that of the field."""
     return field(default=default, metadata={_KEY: Measure("", title, unit, meaning, sums, shown)})
-
-
-def added_measures() -> Any:
-    """Declare the field for the measures that other packages add, by name."""
-    return field(default_factory=dict, kw_only=True, repr=False)
 
 
 def states(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.base.labels import Labels
 from stepscope.trace.measures import MEASURES, Measure, Shown, measures_of, measures_of_calls
+from stepscope.units import TEXT
 
 if TYPE_CHECKING:
     import polars
@@ -47,24 +48,43 @@ class Table:
         for field in fields(self):
             values = getattr(self, field.name)
             columns |= values if isinstance(values, Mapping) else {field.name: values}
-        return columns | {of.name: values for of, values in self.stated().items()}
+        return columns | {measure.name: values for measure, values in self.stated().items()}
 
     def stated(self) -> dict[Measure, Sequence[str] | NDArray[Any]]:
         """Return the columns that are measures, in the order in which they are shown."""
-        columns = {of: getattr(self, name) for name, of in measures_of(type(self)).items()}
+        columns = {
+            measure: getattr(self, name) for name, measure in measures_of(type(self)).items()
+        }
         added = getattr(self, "added", {})
         of_added = (*measures_of_calls().values(), *MEASURES)
-        return columns | {of: added[of.name] for of in of_added if of.name in added}
+        return columns | {
+            measure: added[measure.name] for measure in of_added if measure.name in added
+        }
 
     def on_pages(self) -> dict[Measure, Sequence[str] | NDArray[Any]]:
         """Return the columns that the report's pages show."""
-        return {of: values for of, values in self.stated().items() if of.shown is not Shown.DATA}
+        return {
+            measure: values
+            for measure, values in self.stated().items()
+            if measure.shown is not Shown.DATA
+        }
 
     def to_polars(self) -> polars.DataFrame:
         """Return the rows as a Polars DataFrame; times in ns, sizes in bytes."""
         import polars as pl
 
         return pl.DataFrame([_series(name, column) for name, column in self.to_columns().items()])
+
+
+def columns_of(rows: Sequence[object], kind: type) -> dict[Measure, list[str] | NDArray[Any]]:
+    """Return the measures of some objects as columns, those that are None as NaN."""
+    columns: dict[Measure, list[str] | NDArray[Any]] = {}
+    for name, measure in measures_of(kind).items():
+        values = [getattr(row, name) for row in rows]
+        is_text = measure.unit == TEXT
+        numbers = [np.nan if value is None else value for value in values]
+        columns[measure] = values if is_text else np.array(numbers)
+    return columns
 
 
 def _taken(column: Any, rows: NDArray[Any]) -> Any:

@@ -66,9 +66,11 @@ def count_changes(sides: tuple[Side, Side]) -> list[Quantity]:
     ]
     before, after = (_measures(side) for side in sides)
     measures = [
-        Quantity(of.title.lower(), amount, after[of], of.unit, of.sums is Sums.ADDED)
-        for of, amount in before.items()
-        if of in after
+        Quantity(
+            measure.title.lower(), amount, after[measure], measure.unit, measure.sums is Sums.ADDED
+        )
+        for measure, amount in before.items()
+        if measure in after
     ]
     return [*events, *measures]
 
@@ -79,14 +81,14 @@ def _measures(side: Side) -> dict[Measure, float]:
     weights: dict[Measure, float] = {}
     for run in side.runs:
         slices, inside = run.trace.slices, _in_windows(run)
-        for of, values in measured(slices):
-            rows = np.flatnonzero((values != of.absent) & inside)
-            is_mean = of.sums is Sums.WEIGHTED
+        for measure, values in measured(slices):
+            rows = np.flatnonzero((values != measure.absent) & inside)
+            is_mean = measure.sums is Sums.WEIGHTED
             weight = slices.duration_ns[rows] if is_mean else np.ones(len(rows), np.int64)
-            totals[of] = totals.get(of, 0) + float((values[rows] * weight).sum())
+            totals[measure] = totals.get(measure, 0) + float((values[rows] * weight).sum())
             more = float(weight.sum()) if is_mean else len(run.windows)
-            weights[of] = weights.get(of, 0) + more
-    return {of: total / max(weights[of], 1) for of, total in totals.items()}
+            weights[measure] = weights.get(measure, 0) + more
+    return {measure: total / max(weights[measure], 1) for measure, total in totals.items()}
 
 
 def _in_windows(run: Run) -> Bool:

@@ -56,15 +56,11 @@ class CollectiveTable(Table):
     """One row per device, collective, type and size of the group, by time."""
 
     device: tuple[str, ...] = measure("Device", TEXT)
-    collective: tuple[str, ...] = measure(
-        "Collective", TEXT, "As the trace says, else from the kernel's name"
-    )
+    collective: tuple[str, ...] = measure("Collective", TEXT)  # as the trace says, or the kernel
     dtype: tuple[str, ...] = measure("Type", TEXT)
     group_size: Int64 = measure("Ranks", COUNT)
     count: Int64 = measure("Count", COUNT)
-    bytes: Int64 = measure(
-        "Size", BYTES, "The larger of input and output on this device, where the size is known"
-    )
+    bytes: Int64 = measure("Size", BYTES, "The larger of input and output, where it is known")
     told_ns: Int64 = measure("Of known size", TIME, shown=Shown.DATA)
     total_ns: Int64 = measure("Total", TIME)
     exposed_ns: Int64 = measure("Exposed", TIME, "While no compute ran")

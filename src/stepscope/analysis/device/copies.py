@@ -28,9 +28,7 @@ class CopyTable(Table):
     bytes: Int64 = measure("Size", units.BYTES, "Of the copies with a known size")
     untold: Int64 = measure("Size unknown", COUNT)
     total_ns: Int64 = measure("Time", TIME)
-    busy_ns: Int64 = measure(
-        "Busy", TIME, "The union: copies of two streams may run at once", shown=Shown.DATA
-    )
+    busy_ns: Int64 = measure("Busy", TIME, "A moment of two copies counts once", shown=Shown.DATA)
     hidden_ns: Int64 = measure("Overlapped", TIME, "While a kernel ran on the device")
 
     @property

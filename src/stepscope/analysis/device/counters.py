@@ -11,7 +11,9 @@ import numpy as np
 from stepscope.analysis.base.intervals import Intervals, union
 from stepscope.analysis.base.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.trace.measures import measure
 from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.units import COUNT, SHARE, TEXT
 
 # What the counters are called, and the numbers in them.
 POWER_CATEGORY = "gpu_power"
@@ -107,11 +109,11 @@ def device_counters(trace: Trace) -> list[DeviceCounter]:
 class CounterMean:
     """A hardware counter of a device in the steady steps, or in the run where there are none."""
 
-    device: str
-    name: str
-    mean: float  # share of what the device can do: 0 to 1
-    most: float  # of any sample
-    samples: int
+    device: str = measure("Device", TEXT)
+    name: str = measure("Counter", TEXT)
+    mean: float = measure("On average", SHARE, "Share of what the device can do")
+    most: float = measure("At most", SHARE, "Of any sample")
+    samples: int = measure("Samples", COUNT)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -16,8 +16,9 @@ from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.math import uses_tensor_cores
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.measures import Shown, Sums, added_measures, measure, measured
+from stepscope.trace.measures import Shown, Sums, measure, measured
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
+from stepscope.trace.table import added_columns
 from stepscope.units import BYTES, COUNT, SHARE, TEXT, TIME
 
 UNKNOWN = -1
@@ -36,36 +37,23 @@ class KernelTable(Table):
     name: tuple[str, ...] = measure("Name", TEXT)
     count: Int64 = measure("Calls", COUNT)
     total_ns: Int64 = measure("Total", TIME)
-    busy_share: Float64 = measure(
-        "Of busy time", SHARE,
-        "Of the time in which any device was busy; overlapping kernels count twice",
-    )  # fmt: skip
+    busy_share: Float64 = measure("Of busy time", SHARE, "Overlapping kernels count twice")
     mean_ns: Int64 = measure("Mean", TIME)
     min_ns: Int64 = measure("Shortest", TIME, shown=Shown.PAGES)
     max_ns: Int64 = measure("Longest", TIME)
-    kind: tuple[str, ...] = measure("Kind", TEXT, "compute or communication", shown=Shown.PAGES)
-    tensor_cores: tuple[str, ...] = measure(
-        "Tensor cores", TEXT, "yes, no or unknown: inferred from the kernel's name"
-    )
-    operator: tuple[str, ...] = measure(
-        "Launched by", TEXT, "The operator that launched most of its time"
-    )
-    operators: Int64 = measure(
-        "Operators", COUNT, "How many different operators launched it", shown=Shown.PAGES
-    )
+    kind: tuple[str, ...] = measure("Kind", TEXT, "Compute or communication", shown=Shown.PAGES)
+    tensor_cores: tuple[str, ...] = measure("Tensor cores", TEXT, "Inferred from its name")
+    operator: tuple[str, ...] = measure("Launched by", TEXT, "What launched most of its time")
+    operators: Int64 = measure("Operators", COUNT, "That launched it", shown=Shown.PAGES)
     grid: tuple[str, ...] = measure("Grid", TEXT, "Of the longest run", shown=Shown.DETAILS)
     block: tuple[str, ...] = measure("Block", TEXT, "Of the longest run", shown=Shown.DETAILS)
-    registers: Int64 = measure(
-        "Registers", COUNT, "Per thread, in the longest run", shown=Shown.DETAILS
-    )
-    shared_memory_bytes: Int64 = measure(
-        "Shared memory", BYTES, "Per block, in the longest run", shown=Shown.DETAILS
-    )
+    registers: Int64 = measure("Registers", COUNT, "Of a thread", shown=Shown.DETAILS)
+    shared_memory_bytes: Int64 = measure("Shared memory", BYTES, "Of a block", shown=Shown.DETAILS)
     occupancy_percent: Int64 = measure(
         "Occupancy %", COUNT, "The trace's estimate, averaged over the kernel's time",
         shown=Shown.DETAILS,
     )  # fmt: skip
-    added: Mapping[str, Int64] = added_measures()
+    added: Mapping[str, Int64] = added_columns()
 
 
 @shared

@@ -36,7 +36,9 @@ from stepscope.analysis.calls.launches import launches
 from stepscope.analysis.flops.count import flops_of, flops_per_second
 from stepscope.analysis.work.kernel_names import demangled
 from stepscope.analysis.work.work import DeviceWork, WorkKind, device_work, is_communication
+from stepscope.trace.measures import measure, states
 from stepscope.trace.model import Float64, Int64, Trace
+from stepscope.units import COUNT, FLOPS, FLOPS_RATE, SHARE, TEXT, TIME
 
 _YES = re.compile(
     r"(?<![a-z])[hiqbd]mma|gmma|utcmma|tensor_?op|nvjet"
@@ -74,12 +76,14 @@ class TensorCoreTime(Table):
 class OperatorFlops(Table):
     """One row per operator whose operations are counted and that worked on a device, by time."""
 
-    operator: tuple[str, ...]
-    calls: Int64
-    flops: Int64
-    device_ns: Int64  # the summed work of those calls
+    operator: tuple[str, ...] = measure("Operator", TEXT)
+    calls: Int64 = measure("Calls", COUNT)
+    flops: Int64 = measure("Operations", FLOPS)
+    device_ns: Int64 = measure("Device time", TIME, "The summed work of those calls")
+    peak_share: Float64 = measure("Of peak", SHARE)  # of the device's 16-bit peak; 0 if unknown
 
     @property
+    @states("Achieved", FLOPS_RATE, after="device_ns")
     def flops_per_second(self) -> Float64:
         return flops_per_second(self.flops, self.device_ns)
 
@@ -99,7 +103,7 @@ def tensor_core_time(trace: Trace, work: DeviceWork | None = None) -> TensorCore
     return TensorCoreTime(work.devices, *times.T)
 
 
-def operator_flops(trace: Trace) -> OperatorFlops:
+def operator_flops(trace: Trace, peak: float = np.inf) -> OperatorFlops:
     """Return the operations and the device time of the operators for which both are known."""
     tree = call_tree(trace)
     launched = launches(tree)
@@ -113,11 +117,13 @@ def operator_flops(trace: Trace) -> OperatorFlops:
     ids, group = np.unique(tree.of(trace.slices.name)[calls], return_inverse=True)
     spent_ns = summed(group, device_ns[calls], len(ids))
     order = np.argsort(-spent_ns, kind="stable")
+    done = summed(group, flops[calls], len(ids))[order]
     return OperatorFlops(
         operator=tuple(trace.strings[int(i)] for i in ids[order]),
         calls=np.bincount(group, minlength=len(ids))[order],
-        flops=summed(group, flops[calls], len(ids))[order],
+        flops=done,
         device_ns=spent_ns[order],
+        peak_share=flops_per_second(done, spent_ns[order]) / peak,
     )
 
 

@@ -69,9 +69,7 @@ class DevicePower:
     most_celsius: float | None = measure("Hottest", DEGREES)
     busy_share: float | None = measure("Busy", SHARE, "Of the time, in which some kernel ran")
     memory_share: float | None = measure("Memory busy", SHARE)
-    held_by_power: float | None = measure(
-        "Held by power", SHARE, "Of the time, in which the power limit held the clocks down"
-    )
+    held_by_power: float | None = measure("Held by power", SHARE, "Time with lowered clocks")
     held_by_heat: float | None = measure("By heat", SHARE)
     held_by_hardware: float | None = measure("By the hardware", SHARE, "For an unstated reason")
 

@@ -8,6 +8,7 @@ Work whose call is not in the trace is counted and left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from stepscope.analysis.base.labels import Labels
 from stepscope.analysis.base.table import Table
 from stepscope.analysis.work.work import DeviceWork, device_work
-from stepscope.trace.measures import measure
+from stepscope.trace.measures import Shown, measure
 from stepscope.trace.model import NO_SLICE, Float64, Int64, Trace
 from stepscope.units import COUNT, RATIO, TEXT, TIME
 
@@ -24,15 +25,15 @@ from stepscope.units import COUNT, RATIO, TEXT, TIME
 class LaunchDelays(Table):
     """One row per piece of work whose launching call is known, in the order of their starts."""
 
-    device: Labels[str]
-    stream: Labels[str]
-    work: Int64  # row of the slices
-    call: Int64  # row of the slices
-    delay_ns: Int64  # from the start of the call to the start of the work
-    after_call_ns: Int64  # from the end of the call; negative: the work had started before
-    ahead: Int64  # pieces of work in the stream's queue when the call began
-    name: Labels[str]  # of the work
-    operator: Labels[str]  # the operator that launched it, "" if unknown
+    device: Labels[str] = measure("Device", TEXT)
+    stream: Labels[str] = measure("Stream", TEXT)
+    work: Int64 = measure("Row of the work", COUNT, shown=Shown.DATA)
+    call: Int64 = measure("Row of the call", COUNT, shown=Shown.DATA)
+    delay_ns: Int64 = measure("Delay", TIME)  # from the start of the call to that of the work
+    after_call_ns: Int64 = measure("After the call", TIME, shown=Shown.DATA)  # negative: before
+    ahead: Int64 = measure("Ahead", COUNT)  # pieces of work in the queue when the call began
+    name: Sequence[str] = measure("Work", TEXT)
+    operator: Sequence[str] = measure("Launched by", TEXT)  # "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,7 @@ class LaunchQueues(Table):
     median_delay_ns: Int64 = measure("Median delay", TIME)
     max_delay_ns: Int64 = measure("Longest delay", TIME)
     longest: Int64 = measure("Longest queue", COUNT, "Pieces of work that waited at a time")
-    empty_ns: Int64 = measure(
-        "Empty", TIME, "Time without waiting work, from the first call to the last start"
-    )
+    empty_ns: Int64 = measure("Empty", TIME, "From the first call to the last start")
     mean_length: Float64 = measure("Mean queue", RATIO, "Over that time")
 
 

@@ -45,19 +45,12 @@ class Roofline(Table):
     """
 
     operator: tuple[str, ...] = measure("Operator", TEXT)
-    dtype: tuple[str, ...] = measure(
-        "Type", TEXT, "In which the device computes: tf32 is float32 on tensor cores"
-    )
+    dtype: tuple[str, ...] = measure("Type", TEXT, "tf32 is float32 on tensor cores")
     shapes: tuple[str, ...] = measure("Shapes", TEXT)  # of the inputs: "8192x512, 512x64"
     calls: Int64 = measure("Calls", COUNT)
     device_ns: Int64 = measure("Device time", TIME)
-    flops: Int64 = measure(
-        "FLOPs", FLOPS, "Floating-point operations, counted from the input shapes",
-        shown=Shown.PAGES,
-    )  # fmt: skip
-    bytes: Int64 = measure(  # 0 if unknown
-        "Bytes", units.BYTES, "At least: inputs and results, each moved once", shown=Shown.PAGES
-    )
+    flops: Int64 = measure("FLOPs", FLOPS, "By the input shapes", shown=Shown.PAGES)
+    bytes: Int64 = measure("Bytes", units.BYTES, "At least: each moved once", shown=Shown.PAGES)
     compute_ns: Float64 = measure("At the type's peak", TIME, shown=Shown.DATA)  # 0 if unknown
     memory_ns: Float64 = measure("At the memory's peak", TIME, shown=Shown.DATA)
 
@@ -79,10 +72,7 @@ class Roofline(Table):
         return np.minimum(self.roof_ns / np.maximum(self.device_ns, 1), 1.0)
 
     @property
-    @states(
-        "At 80 % of roof", TIME, "What good kernels reach; no kernel takes less than 2 µs",
-        after="device_ns",
-    )  # fmt: skip
+    @states("At 80 % of roof", TIME, "What good kernels reach", after="device_ns")
     def reachable_ns(self) -> Float64:
         """Return the time at 80 % of the roof, at most the present time; 0 if unknown."""
         least_ns = np.maximum(self.roof_ns / REACHABLE, SHORTEST_NS * self.calls)

@@ -23,7 +23,7 @@ from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.work.idle import IdleReason, waiting_calls
 from stepscope.analysis.work.work import WorkKind
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind
-from stepscope.units import count_text, duration_text, rate_text
+from stepscope.units import BANDWIDTH, count_text, duration_text
 
 MIN_WAITING_SHARE = 0.02  # if waits take less of the device's time, the search is not worth it
 MIN_COPIES_SHARE = 0.10  # share of a step in which devices copy and compute nothing
@@ -75,7 +75,7 @@ def exposed_copies(facts: Facts) -> Finding | None:
     which = (facts.work.kind == WorkKind.COPY) & has_name
     share = exposed_ns / unit_ns
     rate = float(table.bytes_per_second[worst])
-    speed = f", at {rate_text(rate)}" if rate else ""
+    speed = f", at {BANDWIDTH.text(rate)}" if rate else ""
     return device_finding(
         facts,
         "exposed-copies",

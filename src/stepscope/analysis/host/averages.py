@@ -19,7 +19,6 @@ from stepscope.analysis.memory.by_event import with_memory
 from stepscope.trace.measures import (
     Measure,
     Sums,
-    added_measures,
     measure,
     measured,
     measures_of,
@@ -35,6 +34,7 @@ from stepscope.trace.model import (
     Trace,
     UInt32,
 )
+from stepscope.trace.table import added_columns
 from stepscope.units import BYTES, FLOPS, TIME
 
 if TYPE_CHECKING:
@@ -60,17 +60,15 @@ class Averages(Table):
     is_async: Bool  # the first ended on another thread than it started on
     is_top_level: Bool  # the first has no parent
     cpu_ns: Int64 = measure(
-        "Total time", TIME, "Time on the host, with the calls inside; a call inside another of the "
-        "same name counts once", Sums.CALLS,
-    )  # fmt: skip
-    self_cpu_ns: Int64 = measure(
-        "Self time", TIME, "Time on the host, without the calls inside and without waiting",
-        Sums.ADDED,
-    )  # fmt: skip
-    device_ns: Int64 = measure(
-        "Total device", TIME, "Time of the device work that it and the calls inside launched",
+        "Total time", TIME, "On the host, with the calls inside; nested ones of a name count once",
         Sums.CALLS,
     )  # fmt: skip
+    self_cpu_ns: Int64 = measure(
+        "Self time", TIME, "On the host, without the calls inside and without waiting", Sums.ADDED
+    )
+    device_ns: Int64 = measure(
+        "Total device", TIME, "Of the device work that it and the calls inside launched", Sums.CALLS
+    )
     self_device_ns: Int64 = measure(
         "Self device", TIME, "Time of the device work that it launched itself", Sums.ADDED
     )
@@ -95,7 +93,7 @@ class Averages(Table):
     input_shapes: Labels[str] | None = None  # None: not asked for
     overload_name: Labels[str] | None = None
     stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
-    added: Mapping[str, Int64] = added_measures()
+    added: Mapping[str, Int64] = added_columns()
 
     @classmethod
     def measures(cls) -> dict[str, Measure]:

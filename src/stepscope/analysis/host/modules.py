@@ -22,12 +22,12 @@ from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.measures import (
     Shown,
     Sums,
-    added_measures,
     measure,
     measured,
     states,
 )
 from stepscope.trace.model import NO_SLICE, Int64, SliceFlags, SliceKind, Trace
+from stepscope.trace.table import added_columns
 from stepscope.units import BYTES, COUNT, SCALED, TEXT, TIME
 
 if TYPE_CHECKING:
@@ -45,24 +45,18 @@ class ModuleTable(Table):
     """
 
     model: tuple[str, ...] = measure(
-        "Model", TEXT, "the class of the outermost module; empty for all that belongs to none",
+        "Model", TEXT, "the class of the outermost module; empty for what is in none",
         shown=Shown.DATA,
     )  # fmt: skip
     name: tuple[str, ...] = measure(
-        "Qualified name", TEXT, "the qualified name in the model; the model itself by its class",
-        shown=Shown.PAGES,
-    )  # fmt: skip
+        "Qualified name", TEXT, "the name in the model; of a model, its class", shown=Shown.PAGES
+    )
     class_name: tuple[str, ...] = measure(
-        "Class", TEXT, "its class; empty if it was never called itself, as a ModuleList is not",
-        shown=Shown.PAGES,
-    )  # fmt: skip
-    depth: Int64 = measure(
-        "Depth", COUNT, "0 for a model, 1 for its direct children", shown=Shown.DATA
+        "Class", TEXT, "its class; empty if it was never called itself", shown=Shown.PAGES
     )
+    depth: Int64 = measure("Depth", COUNT, "0 for a model, 1 for its parts", shown=Shown.DATA)
     calls: Int64 = measure("Calls", COUNT, "how often it was called")
-    operators: Int64 = measure(
-        "Operators", COUNT, "how many ran in it, not in the modules called in it"
-    )
+    operators: Int64 = measure("Operators", COUNT, "in it, not in the modules called in it")
     forward_ns: Int64 = measure("Forward", TIME, "in the forward pass")
     backward_ns: Int64 = measure("Backward", TIME, "in the backward pass")
     self_forward_ns: Int64 = measure("Self forward", TIME, shown=Shown.DATA)
@@ -75,13 +69,9 @@ class ModuleTable(Table):
     self_device_memory_bytes: Int64 = measure("Self device memory", BYTES, shown=Shown.PAGES)
     flops: Int64 = measure("FLOPs", SCALED, "floating-point operations, by the input shapes")
     self_flops: Int64 = measure("Self FLOPs", SCALED, shown=Shown.DATA)
-    parameters: Int64 = measure(
-        "Parameters", SCALED, "how many it has, with all below it; 0 when the trace does not say"
-    )
-    own_parameters: Int64 = measure(
-        "Own parameters", SCALED, "how many it has itself", shown=Shown.DATA
-    )
-    added: Mapping[str, Int64] = added_measures()
+    parameters: Int64 = measure("Parameters", SCALED, "with all below it; 0: not known")
+    own_parameters: Int64 = measure("Own parameters", SCALED, shown=Shown.DATA)
+    added: Mapping[str, Int64] = added_columns()
 
     @property
     @states("Total", TIME, "both passes, with the modules called in it", after="calls")

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from stepscope import _native
 from stepscope.analysis.base.intervals import union
-from stepscope.analysis.base.sums import summed, with_children
-from stepscope.analysis.base.tree import call_tree
-from stepscope.analysis.calls.launches import launches
+from stepscope.analysis.base.sums import with_children
+from stepscope.analysis.base.table import Table
 from stepscope.analysis.calls.stated_parts import Part
 from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.analysis.work.work import device_work
 from stepscope.trace.measures import Sums, measured
 from stepscope.trace.model import NO_PARENT, Bool, Float64, Int64, SliceFlags, SliceKind, Trace
 
@@ -29,7 +29,7 @@ _SHOWN = ((SliceKind.OPERATOR, SliceKind.RANGE), (SliceKind.PYTHON,), (SliceKind
 
 
 @dataclass(frozen=True, slots=True)
-class StepOperators:
+class StepOperators(Table):
     """One row per name, the longest first, with the times and calls of an average step."""
 
     name: tuple[str, ...]
@@ -38,9 +38,6 @@ class StepOperators:
     device_ns: Float64  # of the work that it launched itself
     calls: Float64
     measures: Mapping[str, Float64]  # added ones, of the slice and of the work that it launched
-
-    def __len__(self) -> int:
-        return len(self.name)
 
 
 def step_operators(trace: Trace) -> StepOperators:
@@ -78,10 +75,10 @@ def step_operators(trace: Trace) -> StepOperators:
         tuple(trace.strings[int(name)] for name in names[order]),
         self_ns[order],
         total_ns[order],
-        summed(launched(trace, slices.duration_ns)[rows])[order],
+        summed(_launched(trace, slices.duration_ns)[rows])[order],
         summed(np.ones(len(rows)))[order],
         {
-            added.name: summed((values + launched(trace, values))[rows])[order]
+            added.name: summed((values + _launched(trace, values))[rows])[order]
             for added, values in measured(slices)
             if added.sums is Sums.ADDED
         },
@@ -126,18 +123,9 @@ def _inside_same_name(trace: Trace, wanted: Bool) -> Bool:
     return is_inside.view(np.bool_)
 
 
-def launched(trace: Trace, values: Int64) -> Int64:
+def _launched(trace: Trace, values: Int64) -> Int64:
     """Return for each slice the sum of a column over the device work that it launched itself."""
     slices = trace.slices
-    if not slices.on_device.any():
-        return np.zeros(len(slices), np.int64)
-    tree = call_tree(trace)
-    work = launches(tree)
-    if work is None:
-        return np.zeros(len(slices), np.int64)
-    rows = np.arange(len(tree)) if tree.rows is None else tree.rows
-    sums = summed(rows[work.host], values[rows[work.work]], len(slices))
     # A runtime call's is its operator's, too.
-    is_call = slices.kind == SliceKind.RUNTIME
-    handed = np.where(is_call, slices.parent, NO_PARENT)
-    return with_children(handed.astype(np.int32), sums)
+    handed = np.where(slices.kind == SliceKind.RUNTIME, slices.parent, NO_PARENT)
+    return with_children(handed.astype(np.int32), device_work(trace).launched(values))

@@ -24,7 +24,7 @@ import numpy as np
 from stepscope.analysis.base.intervals import Intervals, union
 from stepscope.analysis.base.labels import Labels, shown_name
 from stepscope.analysis.base.shared import shared
-from stepscope.analysis.base.sums import distinct, distinct_pairs
+from stepscope.analysis.base.sums import distinct, distinct_pairs, summed
 from stepscope.analysis.base.tree import call_tree, has_text
 from stepscope.analysis.calls.launches import (
     capturing_operators,
@@ -89,6 +89,10 @@ class DeviceWork:
     def call(self) -> Int64:
         """Return the row of the runtime call that launched each, NO_SLICE where it is not known."""
         return launching_calls(self.trace, self.rows)
+
+    def launched(self, values: Int64) -> Int64:
+        """Return for each slice the sum of a column over the work that it launched itself."""
+        return summed(self.operator[self.rows], values[self.rows], len(self.trace.slices))
 
     @cached_property
     def is_kernel(self) -> Bool:

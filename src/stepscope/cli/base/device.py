@@ -237,7 +237,8 @@ def _communication(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     cores = text.tensor_core_text(tensor_core_time(trace, work))
     peak = _peak(trace, work)
-    operators = text.flops_text(operator_flops(trace), peak and peak[1], row_limit)
+    rows = operator_flops(trace, peak[1] if peak else np.inf)
+    operators = text.measured_text(rows, row_limit)
     if not operators:
         operators = "No FLOPs are known: the trace has no input shapes (record_shapes=True)."
     elif peak is not None:
@@ -279,11 +280,6 @@ def _overview_columns(trace: Trace, work: DeviceWork) -> Columns:
     return device_busy(trace, work).to_columns() | device_idle(trace, work).to_columns()
 
 
-def _flops_columns(trace: Trace, _: DeviceWork) -> Columns:
-    rows = operator_flops(trace)
-    return rows.to_columns() | {"flops_per_second": rows.flops_per_second}
-
-
 VIEWS = {
     OVERVIEW: View(_overview, _overview_columns),
     "streams": View(_streams, lambda trace, work: stream_busy(trace, work).to_columns()),
@@ -295,7 +291,7 @@ VIEWS = {
     "communication": View(
         _communication, lambda trace, work: collective_table(trace, work).to_columns()
     ),
-    "flops": View(_flops, _flops_columns),
+    "flops": View(_flops, lambda trace, _: operator_flops(trace).to_columns()),
     "roofline": View(_roofline, lambda trace, work: roofline(trace, work).to_columns()),
     "power": View(_power, _power_columns, needs_work=False),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.base.labels import Labels, name_labels
 from stepscope.analysis.base.sums import summed
-from stepscope.analysis.base.table import Table
+from stepscope.analysis.base.table import Table, columns_of
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
 from stepscope.analysis.device.copies import copy_table
-from stepscope.analysis.device.counters import counter_means
+from stepscope.analysis.device.counters import CounterMean, counter_means
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table, sums_of_slices
 from stepscope.analysis.device.power import device_power
 from stepscope.analysis.device.queue import launch_queues
@@ -24,6 +24,7 @@ from stepscope.analysis.work.work import DeviceWork, device_work
 from stepscope.report.base.payload import Payload, add_headings, add_table, known_or_nan
 from stepscope.report.sections.calls import Calls, calls_of
 from stepscope.text.power import power_columns
+from stepscope.trace.measures import Measure
 from stepscope.trace.model import NO_SLICE, Int64, Trace
 
 Columns = dict[str, Sequence[str] | NDArray[Any]]
@@ -83,33 +84,30 @@ def _add_power(trace: Trace, payload: Payload) -> None:
     devices = device_power(trace)
     if not devices:
         return
-    columns = power_columns(devices)
-    add_table(payload, "power", {of.name: values for of, values in columns.items()})
-    add_headings(payload, "power", columns)
+    _add_measured(payload, "power", power_columns(devices))
 
 
 def _add_counters(trace: Trace, payload: Payload) -> None:
     """Add ``hardware``: a row for each hardware counter that was recorded."""
     counters = counter_means(trace)
     if counters:
-        columns: Columns = {
-            "device": [counter.device for counter in counters],
-            "name": [counter.name for counter in counters],
-            "mean": np.array([counter.mean for counter in counters]),
-            "most": np.array([counter.most for counter in counters]),
-        }
-        add_table(payload, "hardware", columns)
+        _add_measured(payload, "hardware", columns_of(counters, CounterMean))
+
+
+def _add_measured(payload: Payload, name: str, columns: Mapping[Measure, Any]) -> None:
+    add_table(payload, name, {measure.name: values for measure, values in columns.items()})
+    add_headings(payload, name, columns)
 
 
 def _known_columns(table: Table) -> Columns:
     """Return a table's measures, without those in which every number is unknown."""
     columns: Columns = {}
-    for of, column in table.on_pages().items():
+    for measure, column in table.on_pages().items():
         if isinstance(column, np.ndarray):
             if not len(column) or (column != UNKNOWN).any():
-                columns[of.name] = known_or_nan(column, UNKNOWN)
+                columns[measure.name] = known_or_nan(column, UNKNOWN)
         elif any(column):
-            columns[of.name] = column
+            columns[measure.name] = column
     return columns
 
 

@@ -40,7 +40,7 @@ def _add(payload: Payload, name: str, table: ModuleTable) -> None:
         "depth": np.array(depth, np.int64),
     }
     shown = table.take(np.array(order)).on_pages()
-    columns |= {of.name: column for of, column in shown.items() if np.any(column)}
+    columns |= {measure.name: column for measure, column in shown.items() if np.any(column)}
     add_table(payload, name, columns)
     add_headings(payload, name, [_LABEL, *shown])
     payload.add_value(f"{name}.time", int(table.self_ns.sum()))

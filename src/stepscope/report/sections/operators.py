@@ -72,7 +72,7 @@ def add_operators(trace: Trace, payload: Payload) -> None:
         of_scope = of_scope or [_Scoped(calls, scope, cells[scope.when]) for scope in scopes]
         tables = [scoped.columns(cells[scoped.scope.when], grouping, by) for scoped in of_scope]
         add_table(payload, f"operators.{grouping}", _stacked(tables))
-        headings = headings or dict.fromkeys(of for table in tables for of in table)
+        headings = headings or dict.fromkeys(measure for table in tables for measure in table)
     payload.add_value("operators.scopes", [scoped.to_json() for scoped in of_scope])
     add_headings(payload, "operators", headings)
 
@@ -108,23 +108,23 @@ class _Scoped:
         if by is not None:
             columns[Measure(grouping, grouping, TEXT)] = by.take(first)
         numbers = self._numbers(rows, called_ns)
-        return columns | {of: column[on_host] for of, column in numbers.items()}
+        return columns | {measure: column[on_host] for measure, column in numbers.items()}
 
     def _numbers(self, rows: Averages, called_ns: Int64) -> dict[Measure, NDArray[Any]]:
         """Return the columns of numbers; work on devices has a page of its own."""
         waits = waiting_texts(rows.key.texts)[rows.key.codes]
         running_ns = np.where(waits, 0, rows.self_cpu_ns)
-        of, sums = rows.measures(), rows.sums()
+        measures, sums = rows.measures(), rows.sums()
         if not self._on_devices:
             del sums["self_device_ns"], sums["device_ns"]
         return {
             _COUNT: rows.count,
-            of["self_cpu_ns"]: running_ns,
+            measures["self_cpu_ns"]: running_ns,
             _SHARE: running_ns / max(self._running_ns, 1),
             _WAITING: sums.pop("self_cpu_ns") - running_ns,
-            of["cpu_ns"]: sums.pop("cpu_ns"),
+            measures["cpu_ns"]: sums.pop("cpu_ns"),
             _MEAN: called_ns / np.maximum(rows.count, 1),
-            **{of[name]: column for name, column in sums.items()},
+            **{measures[name]: column for name, column in sums.items()},
             _RATE: rows.flops_per_second,
         }
 
@@ -136,17 +136,17 @@ def _stacked(parts: Sequence[Columns]) -> dict[str, Any]:
     """
     lengths = [len(part[_NAME]) for part in parts]
     table: dict[str, Any] = {}
-    for of in dict.fromkeys(of for part in parts for of in part):
-        some = next(part[of] for part in parts if of in part)
+    for measure in dict.fromkeys(measure for part in parts for measure in part):
+        some = next(part[measure] for part in parts if measure in part)
         if isinstance(some, Labels):
-            codes = np.concatenate([part[of].codes for part in parts])
-            table[of.name] = Labels(codes, some.texts)
+            codes = np.concatenate([part[measure].codes for part in parts])
+            table[measure.name] = Labels(codes, some.texts)
             continue
         column = np.concatenate(
-            [part.get(of, np.zeros(n)) for part, n in zip(parts, lengths, strict=True)]
+            [part.get(measure, np.zeros(n)) for part, n in zip(parts, lengths, strict=True)]
         )
-        if of.name in _ALWAYS or column.any():
-            table[of.name] = column
+        if measure.name in _ALWAYS or column.any():
+            table[measure.name] = column
     if len(parts) > 1:
         table["scope"] = np.repeat(np.arange(len(parts)), lengths)
     return table

@@ -35,11 +35,13 @@ def add_roofline(trace: Trace, payload: Payload) -> None:
     }
     payload.add_value("roofline.about", about)
     columns: dict[str, Any] = {}
-    for of, values in rows.on_pages().items():
-        columns[of.name] = values
+    for measure, values in rows.on_pages().items():
+        columns[measure.name] = values
         if isinstance(values, np.ndarray):
-            columns[of.name] = np.where(values > 0, values, np.nan)
+            columns[measure.name] = np.where(values > 0, values, np.nan)
     columns["saved_ns"] = np.where(has_roof, rows.saved_ns, np.nan)
     add_table(payload, "roofline", columns)
     roof = () if peaks else ("limit", "share", "reachable_ns", "saved_ns")
-    add_headings(payload, "roofline", [of for of in rows.on_pages() if of.name not in roof])
+    add_headings(
+        payload, "roofline", [measure for measure in rows.on_pages() if measure.name not in roof]
+    )

@@ -3,19 +3,19 @@
 import { UNITS } from "stepscope/units.js";
 
 /** @typedef {keyof typeof UNITS} UnitName */
-/** @typedef {{one: string, scales: (number | string)[][], whole: boolean}} UnitRules the largest scale first */
+/** @typedef {{one: string, scales: [number, string][], is_whole: boolean}} UnitRules the largest scale first */
 
 /** @type {Record<string, UnitRules>} */
-const RULES = UNITS;
+const RULES = /** @type {any} */ (UNITS);
 
 /** @param {number} ns */
 export function time(ns) {
-  return withUnit(ns, UNITS.time);
+  return withUnit(ns, RULES.time);
 }
 
 /** @param {number} count */
 export function bytes(count) {
-  return withUnit(count, UNITS.bytes);
+  return withUnit(count, RULES.bytes);
 }
 
 /** The rules of a unit, which are given for one that another package adds. @param {UnitName | UnitRules} unit */
@@ -30,7 +30,7 @@ export function number(count) {
 
 /** With a prefix: 1.20 M. @param {number} value @param {string} [unit] */
 export function scaled(value, unit = "") {
-  return (withUnit(value, UNITS.scaled) + unit).trimEnd();
+  return (withUnit(value, RULES.scaled) + unit).trimEnd();
 }
 
 /** @param {number} part @param {number} whole */
@@ -45,32 +45,20 @@ export function percent(part, whole) {
  * @param {number} [largest] ns: the unit is that of the largest moment shown
  */
 export function tickText(moment, step, largest = moment) {
-  const [size, unit] = scaleFor(UNITS.time, (least) => Math.abs(largest) >= least);
+  const [size, unit] = RULES.time.scales.find(([least]) => Math.abs(largest) >= least) ?? [1, "ns"];
   const decimals = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   const value = moment / size;
   return `${sign(value, decimals)}${rounded(Math.abs(value), decimals)} ${unit}`;
 }
 
 /** Without digits below the second scale, if the unit or the value is whole. @param {number} value @param {UnitRules} rules */
-export function withUnit(value, rules) {
+export function withUnit(value, { scales, is_whole }) {
   const amount = Math.abs(value);
-  const [size, unit] = scaleFor(rules, (least, below) => amount >= least - below / 2);
+  const [size, unit] = scales.find(([least], i) => amount >= least - (scales[i + 1]?.[0] ?? 0) / 2) ?? scales[scales.length - 1];
   const inUnits = amount / size;
-  const isWhole = size === 1 && (rules.whole || Number.isInteger(value));
+  const isWhole = size === 1 && (is_whole || Number.isInteger(value));
   const decimals = isWhole || inUnits >= 99.95 ? 0 : inUnits >= 9.995 ? 1 : 2;
   return `${sign(value / size, decimals)}${rounded(inUnits, decimals)} ${unit}`;
-}
-
-/**
- * The first scale that suits, else the smallest.
- * @param {UnitRules} rules
- * @param {(least: number, below: number) => boolean} suits
- * @returns {[number, string]}
- */
-function scaleFor({ scales }, suits) {
-  const at = scales.findIndex(([least], i) => suits(Number(least), Number(scales[i + 1]?.[0] ?? 0)));
-  const [size, unit] = scales[at < 0 ? scales.length - 1 : at];
-  return [Number(size), String(unit)];
 }
 
 /** Half is rounded up, as units.py does it. @param {number} value @param {number} decimals */

@@ -2,7 +2,7 @@
 
 import { h, select } from "stepscope/dom.js";
 import { count, number, time } from "stepscope/format.js";
-import { rowsOf, subset } from "stepscope/lib/columns.js";
+import { headingsOf, rowsOf, subset } from "stepscope/lib/columns.js";
 import { Table } from "stepscope/table.js";
 import { Arrivals } from "job/arrivals.js";
 import { Heat } from "job/heat.js";
@@ -10,36 +10,7 @@ import { Pair } from "job/pair.js";
 
 /** @typedef {import("../../static/decode.js").Data} Data */
 /** @typedef {import("../../static/app.js").App} App */
-/** @typedef {import("../../static/lib/rows.js").Column} Column */
 /** @typedef {{title: string, text: string, fix: string, severity: string, saves_ns: number, of_ns: number, unit: string, evidence: any}} Finding */
-
-/** @type {Column[]} */
-const RANK_COLUMNS = [
-  { key: "rank", title: "Rank", unit: "number" },
-  { key: "host", title: "Host", unit: "text" },
-  { key: "delay_ns", title: "Arrives late by", unit: "time", bar: true, hint: "After the median rank, in an average step" },
-  { key: "last", title: "Last in steps", unit: "number", hint: "The number of steady steps in which this rank was to blame for most of the waiting" },
-  { key: "own_ns", title: "Own work", unit: "time", hint: "A step less the communication during which nothing is computed" },
-  { key: "wait_ns", title: "Waits for ranks", unit: "time", hint: "Until the last rank had arrived" },
-  { key: "transfer_ns", title: "Transfers", unit: "time", hint: "Exposed communication after all ranks have arrived" },
-  { key: "overlap", title: "Overlapped", unit: "percent", hint: "Share of its communication that overlaps with compute" },
-  { key: "step_ns", title: "Step", unit: "time" },
-  { key: "offset_ns", title: "Clock", unit: "time", hint: "What was added to its clock" },
-];
-
-/** @type {Column[]} */
-const BLAME_COLUMNS = [
-  { key: "collective", title: "Collective", unit: "text" },
-  { key: "group", title: "Group", unit: "text" },
-  { key: "step", title: "Step", unit: "number" },
-  { key: "number", title: "Number", unit: "number" },
-  { key: "last_rank", title: "Last rank", unit: "number", hint: "None where the clocks are not exact enough to tell" },
-  { key: "blame_ns", title: "Blame", unit: "time", bar: true, hint: "The last arrival less the second last" },
-  { key: "spread_ns", title: "First to last", unit: "time" },
-  { key: "wait_ns", title: "All waits", unit: "time", hint: "Of all ranks together" },
-  { key: "transfer_ns", title: "Transfer", unit: "time", hint: "From the last arrival until the first rank was done" },
-  { key: "bytes", title: "Bytes", unit: "bytes" },
-];
 
 /** @type {[string, string][]} */
 const METRICS = [
@@ -193,7 +164,7 @@ class RanksView {
     const table = new Table({
       label: "collectives",
       unit: "collectives",
-      columns: BLAME_COLUMNS,
+      columns: headingsOf(this.data, "meetings", "blame_ns"),
       rows,
       sort: "-blame_ns",
       prefix: "blame-",
@@ -211,7 +182,7 @@ class RanksView {
     const table = new Table({
       label: "ranks",
       unit: "ranks",
-      columns: RANK_COLUMNS.filter(({ key }) => key !== "host" || several),
+      columns: headingsOf(this.data, "ranks", "delay_ns").filter(({ key }) => key !== "host" || several),
       rows: this.ranks,
       sort: "-delay_ns",
       prefix: "rank-",

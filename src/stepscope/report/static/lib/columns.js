@@ -43,9 +43,11 @@ export function rowsOf(data, name) {
   };
 }
 
-/** What the columns of tables are, as measures state it. @param {Data} data @param {string} name @returns {Column[]} */
-export function headingsOf(data, name) {
-  return data.value(`${name}.headings`) ?? [];
+/** What the columns of tables are, as measures state it. @param {Data} data @param {string} name @param {string} [bar] the column with bars @returns {Column[]} */
+export function headingsOf(data, name, bar) {
+  /** @type {Column[]} */
+  const columns = data.value(`${name}.headings`) ?? [];
+  return columns.map((column) => ({ ...column, bar: column.key === bar }));
 }
 
 /** Those columns that the table has. @param {Data} data @param {string} name @param {Column[]} columns */

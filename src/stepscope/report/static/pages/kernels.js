@@ -22,7 +22,7 @@ export const page = {
     const leave = hasWork && showGrouped(root, data, state, app, {
       table: "kernels",
       unit: "kernels",
-      columns: () => headingsOf(data, "kernels").map((column) => (column.key === "total_ns" ? { ...column, bar: true } : column)),
+      columns: () => headingsOf(data, "kernels", "total_ns"),
       sort: "-total_ns",
       amount: "total_ns",
     });
@@ -52,7 +52,6 @@ const SMALL = [
     title: "Hardware counters",
     note: "Share of what the device can do, in the steady steps, or in the whole run where there are none. The timeline has the curves.",
     sort: "device",
-    columns: [DEVICE, { key: "name", title: "Counter", unit: "text" }, { key: "mean", title: "On average", unit: "percent" }, { key: "most", title: "At most", unit: "percent", hint: "Of any sample" }],
   },
   {
     table: "idle",

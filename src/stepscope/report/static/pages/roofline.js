@@ -41,7 +41,7 @@ export const page = {
     const rows = rowsOf(data, "roofline");
     /** @type {About} */
     const about = data.value("roofline.about");
-    const columns = headingsOf(data, "roofline").map((column) => ({ ...column, bar: column.key === "device_ns" }));
+    const columns = headingsOf(data, "roofline", "device_ns");
     const points = pointsOf(rows);
     const line = h("p", { class: "quiet roofline-point", role: "status" });
     /** @param {number} row */

@@ -238,8 +238,8 @@ def _children_ns(facts: Facts, spot: Spot) -> float:
     if not len(works) or not len(rows):
         return 0.0
     busy = union(samples.time_ns[works], samples.end_ns[works])
-    share = busy.covered(samples.time_ns[rows], samples.end_ns[rows])
-    share = share / np.maximum(samples.duration_ns[rows], 1)
+    busy_ns = busy.covered(samples.time_ns[rows], samples.end_ns[rows])
+    share = busy_ns / np.maximum(samples.duration_ns[rows], 1)
     return float((ledger.weight_ns[sampled] * share).sum()) / max(ledger.count, 1)
 
 

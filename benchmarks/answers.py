@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def first(self) -> dict[str, Any]:
-        return next(iter(self.said.get("findings", [])), {})
+        return next(iter(self.result.get("findings", [])), {})
 
     @property
     def place(self) -> str:
@@ -96,7 +96,7 @@ def predicted_gain_s(answer: Answer, steps: int) -> float:
     A server's requests, or epochs, may have been taken for the steps: then all of them together
     save what all steps of the program save.
     """
-    saves_ns, result = answer.first.get("saves_ns", 0), answer.said.get("steps")
+    saves_ns, result = answer.first.get("saves_ns", 0), answer.result.get("steps")
     count = result["count"] if result else 1
     if result and abs(count - steps) <= 0.2 * steps:
         return float(saves_ns) * 1e-9

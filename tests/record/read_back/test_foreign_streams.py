@@ -84,7 +84,7 @@ def test_the_memory_of_another_run_is_not_taken(tmp_path: Path, memory: Path) ->
     true.write()
     assert read_folders(own).memory == str(memory / "run-1")
     # The same owner, and even the same place in the file system, but not the secret of both.
-    folder = foreign_folder(tmp_path, owner={**vars_of(DEAD)})
+    folder = foreign_folder(tmp_path, owner={**DEAD._asdict()})
     number = [folder.stat().st_dev, folder.stat().st_ino]
     inside = json.loads((memory / "run-1" / "stream.json").read_text())
     (memory / "run-1" / "stream.json").write_text(json.dumps({**inside, "disk_number": number}))
@@ -92,16 +92,12 @@ def test_the_memory_of_another_run_is_not_taken(tmp_path: Path, memory: Path) ->
     assert not read_folders(folder).is_ours
 
 
-def vars_of(process: ProcessId) -> dict[str, object]:
-    return {name: getattr(process, name) for name in ProcessId.__dataclass_fields__}
-
-
 @pytest.mark.parametrize(
     "claims",
     [
         {"owner": {"pid": "../../x"}},
-        {"owner": {**vars_of(DEAD), "pid": "1"}},
-        {"owner": {**vars_of(DEAD), "start_time": 1.5}},
+        {"owner": {**DEAD._asdict(), "pid": "1"}},
+        {"owner": {**DEAD._asdict(), "start_time": 1.5}},
         {"about": []},
         {"secret": None},
         {"format": "a song"},

@@ -244,12 +244,16 @@ def _children_ns(facts: Facts, spot: Spot) -> float:
 
 
 def children_at_work(facts: Facts) -> Int64:
-    """Return the samples in which threads of child processes compute, or could with a core."""
+    """Return the samples in which child processes run the program's lines, or could with a core.
+
+    Receiving and unpickling what the program sends is no work of theirs.
+    """
     samples, tracks = facts.trace.samples, facts.trace.tracks
     mine = {tracks[track].pid for track in np.unique(samples.track[facts.ledger.row]).tolist()}
     of_child = np.array([bool(mine) and track.pid not in mine for track in tracks], np.bool_)
     works = np.isin(samples.state, (*RUNNING_STATES, ThreadState.READY))
-    return np.flatnonzero(works & of_child[samples.track])
+    with_lines = [row for row, stack in facts.ledger.stacks.items() if stack.own]
+    return np.flatnonzero(works & of_child[samples.track] & np.isin(samples.stack, with_lines))
 
 
 @DETECTORS.register

@@ -10,7 +10,7 @@ import pytest
 
 from inside import run_inside
 
-EXTENSIONS = Path(__file__).parents[1] / "extensions"
+EXTENSIONS = Path(__file__).parents[2] / "extensions"
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 

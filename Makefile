@@ -273,7 +273,7 @@ test-python: $(WITH_TORCH)
 	$(BIN)/python $(PYTEST) -m 'not slow' $(NOT_WITH_TORCH)
 
 test-slow:
-	$(MAKE) --no-print-directory BRIDGES=all test-slow-python test-sanitized truth
+	$(MAKE) --no-print-directory BRIDGES=all test-slow-python test-sanitized
 
 test-slow-python: $(WITH_TORCH)
 	$(BIN)/python $(PYTEST) -m slow $(NOT_WITH_TORCH)

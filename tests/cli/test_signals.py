@@ -207,6 +207,7 @@ def test_one_that_comes_while_something_is_made_waits_for_its_end(number: int) -
         """
         import os, signal, sys
         from stepscope.cli.base.signals import held_signals, let_ctrl_c_kill
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
         let_ctrl_c_kill()
         with held_signals():
             os.kill(os.getpid(), int(sys.argv[1]))

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 COMMIT = "1a2b3c4d5e6f7081920a3b4c5d6e7f8091a2b3c4"
 
 
+@pytest.fixture(autouse=True)
+def _no_program_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo what a test notes: later tests of this process would take its folder for theirs."""
+    monkeypatch.setattr(revision._Program, "folder", None)
+    monkeypatch.setattr(revision._Program, "changed", "")
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for word in BRANCH_VARIABLES:
         monkeypatch.delenv(word, raising=False)
-    monkeypatch.setattr(revision._Program, "folder", None)
-    monkeypatch.setattr(revision._Program, "changed", "")
     git = tmp_path / "project" / ".git"
     (git / "refs" / "heads").mkdir(parents=True)
     (git / "HEAD").write_text("ref: refs/heads/feature/fast\n")
@@ -88,8 +93,6 @@ def test_changes_are_told_by_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         who = ("-c", "user.name=a", "-c", "user.email=a@b")
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
 
-    monkeypatch.setattr(revision._Program, "folder", None)
-    monkeypatch.setattr(revision._Program, "changed", "")
     git("init", "--initial-branch", "trunk")
     (tmp_path / "train.py").write_text("1")
     git("add", ".")

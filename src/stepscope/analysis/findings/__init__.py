@@ -54,11 +54,9 @@ __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_proble
 def find_problems(trace: Trace) -> list[Finding]:
     """Return the problems of the recorded program, the worst first.
 
-    Of those that are as bad, one with a line to look at goes before one without, and one that
-    would change the numbers of a result (a smaller type) counts less than it saves; one that takes
-    an argument, more.
-    Where a line costs more with every step, that goes before what it calls, and why a loader is
-    slow before that it is.
+    Of two that are equally bad, the one with a line to look at comes first. A finding whose fix
+    would change numbers of a result (a smaller type) counts for less than it saves, and one whose
+    fix is an argument for more. A finding that explains another one comes before it.
     """
     facts = Facts(trace)
     findings = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]

@@ -79,12 +79,14 @@ def operators_text(
         order = sorted(range(len(rows)), key=lambda i: -values[i])
     order = order if row_limit < 0 else order[:row_limit]
     per_unit = "" if result.unit == "run" else f" a {result.unit}"
+    # In a run, a range around the program contains the start-up, which the answer leaves out.
+    whole_ns = max(result.unit_ns, float(rows.self_ns.max()))
     columns = [
         Column(f"operators{per_unit}", [printable(rows.name[i]) for i in order], is_text=True),
         Column("self time", [duration_text(float(rows.self_ns[i])) for i in order]),
         Column(
             f"of {unit_words(result.unit)}",
-            [percent_text(float(rows.self_ns[i]), result.unit_ns) for i in order],
+            [percent_text(float(rows.self_ns[i]), whole_ns) for i in order],
         ),
         Column("with callees", [duration_text(float(rows.total_ns[i])) for i in order]),
         Column("calls", [_count(float(rows.calls[i])) for i in order]),

@@ -217,13 +217,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json({"recording": True, **values, "status": growing.status()})
 
     def _send_look(self, name: str) -> None:
-        """Send the last look at a recording, as the data of the report's overview."""
+        """Send the last look at a recording, as the data of the report's overview.
+
+        There is no content before the first look, or when the recording has just ended.
+        """
         growing = self.server.library.growing(name)
         payload = growing.look().payload if growing else b""
-        if not payload:
-            self._refuse(HTTPStatus.NOT_FOUND)
-            return
-        self._send(HTTPStatus.OK, "application/octet-stream", payload, _NOTHING)
+        status = HTTPStatus.OK if payload else HTTPStatus.NO_CONTENT
+        self._send(status, "application/octet-stream", payload, _NOTHING)
 
     def _send_progress(self, report: Report | None) -> None:
         if report is None:

@@ -44,7 +44,7 @@ async function ask() {
 /** @param {number} look */
 async function show(look) {
   const answer = await fetch(`../look/${link}`);
-  if (!answer.ok) return; // it has just ended: the next question tells
+  if (answer.status !== 200) return; // it has just ended: the next question tells
   const data = unframed(new Uint8Array(await answer.arrayBuffer()));
   const top = root.scrollTop;
   if (typeof leave === "function") leave();

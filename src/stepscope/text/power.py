@@ -78,7 +78,7 @@ def power_text(devices: Sequence[DevicePower]) -> str:
 
 
 def power_columns(devices: Sequence[DevicePower]) -> dict[Measure, list[str] | NDArray[Any]]:
-    """Return what is known of some device."""
+    """Return a column for each figure that was measured on at least one device."""
     columns = columns_of(devices, DevicePower).items()
     return {
         measure: values

@@ -162,11 +162,11 @@ def module_table(
 
 
 def launched(trace: Trace, values: Int64) -> Int64:
-    """Return for each slice of the host the sum of a column over the work that it launched itself.
+    """Return for each runtime call the sum of ``values`` over the device work that it launched.
 
-    That slice is the runtime call, which is in the module even where no operator is around it, as
-    when a graph is replayed whose capture was not seen; without one in the trace, the operator that
-    the work names.
+    A runtime call lies in a module even where no operator is around it, as when a graph is replayed
+    whose capture was not seen. Where the trace has no such call, the operator that the work names
+    stands for it.
     """
     tree = call_tree(trace)
     launched = launches(tree)

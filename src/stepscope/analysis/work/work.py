@@ -91,7 +91,7 @@ class DeviceWork:
         return launching_calls(self.trace, self.rows)
 
     def launched(self, values: Int64) -> Int64:
-        """Return for each slice the sum of a column over the work that it launched itself."""
+        """Return for each slice the sum of ``values`` over the device work that it launched."""
         return summed(self.operator[self.rows], values[self.rows], len(self.trace.slices))
 
     @cached_property

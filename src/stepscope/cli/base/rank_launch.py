@@ -50,7 +50,7 @@ class Job:
     def __init__(
         self, place: Place | None, shown: Path, folder: Path, suffix: str, run_id: str
     ) -> None:
-        """Take where users look for them, and where they are written until all is there."""
+        """Traces are written to ``folder``, and moved to ``shown`` when all are there."""
         self.place = place
         self.shown = shown
         self.folder = folder

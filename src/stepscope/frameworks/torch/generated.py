@@ -343,7 +343,7 @@ def _generated_files() -> list[str]:
 
 @cache
 def _parsed(file: str) -> Mapping[str, Any]:
-    """Return a generated file's graph number, and the graph nodes that its comments name."""
+    """Read a file that Inductor generated: its graph's number, and the nodes in its comments."""
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:  # the cache was emptied

@@ -1,1 +1,1 @@
-"""What processes have left, read back: whose it is, and the trace that is made of it."""
+"""Reads the recordings of processes that have ended, and makes one trace of them."""

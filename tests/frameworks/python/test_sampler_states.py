@@ -168,7 +168,10 @@ WITHOUT_A_CORE_NS = 500_000_000
 
 
 def test_a_thread_that_was_woken_and_has_no_core_no_longer_waits() -> None:
-    """The kernel counts how long it had none: most of that is found, wherever it was woken."""
+    """Its frames are those of the wait that has ended, and no more of it than the kernel counts.
+
+    How much of it is seen depends on when the sampler itself gets a core.
+    """
     core, had_none_ns = min(os.sched_getaffinity(0)), 0
 
     def had_none() -> int:
@@ -200,14 +203,14 @@ def test_a_thread_that_was_woken_and_has_no_core_no_longer_waits() -> None:
         for look in neighbours:
             look.kill()
             look.communicate()
-    found_ns = sum(
+    seen_ready_ns = sum(
         look.duration_ns
         for look in seen(recording.trace, "woken")
         if look.state == ThreadState.READY and look.frames[:1] == ("<native call time.sleep>",)
     )
     if not had_none_ns:
         pytest.skip("the kernel does not count it")
-    assert found_ns > had_none_ns / 3
+    assert 0 < seen_ready_ns < 1.5 * had_none_ns
 
 
 def test_running_time_is_the_cpu_time_that_was_used() -> None:

@@ -1,5 +1,7 @@
 // Elements without markup: text always goes in as text.
 
+import { isDark } from "stepscope/theme.js";
+
 /**
  * Make an element. Properties that start with "on" are listeners; "class", "title" and other names
  * are attributes; a value of null, undefined or false leaves the attribute out.
@@ -54,7 +56,9 @@ export function showDialog(title, ...children) {
 
 /** The value of a colour of the theme. @param {string} name such as "--accent" */
 export function themed(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const value = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const pair = value.match(/^light-dark\((.*),\s*(.*)\)$/);
+  return pair ? pair[isDark() ? 2 : 1] : value;
 }
 
 /**

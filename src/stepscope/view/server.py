@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind == "look":
             self._send_look(_decoded(name))
         else:
-            self._send_file(self.rest or "index.html")
+            self._send_file(self.rest or "view.html")
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -307,10 +307,23 @@ def _static_files() -> Iterator[tuple[str, bytes]]:
 
     The report's own modules and colours are served as ``static/...``.
     """
-    yield from _texts(files(__package__) / "static", "")
+    own = dict(_texts(files(__package__) / "static", ""))
+    frame = own.pop("frame.html").decode()
+    for name, content in own.items():
+        page, _, kind = name.rpartition(".")
+        yield name, _page(frame, page, content.decode()) if kind == "html" else content
     for name, content in _texts(files("stepscope.report") / "static", "static/"):
         if not name.endswith(".html"):
             yield name, content
+
+
+def _page(frame: str, name: str, text: str) -> bytes:
+    """Return a whole page: its file has the title as its first line, then the body."""
+    title, body = text.split("\n", 1)
+    # Only the list lies in the server's root: the others are ``report/...``, ``live/...``.
+    up = "./" if name == "view" else "../"
+    fills = {"up": up, "name": name, "title": title, "body": body}
+    return re.sub(r"\{(up|name|title|body)\}", lambda gap: fills[gap[1]], frame).encode()
 
 
 def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

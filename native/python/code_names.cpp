@@ -69,10 +69,8 @@ bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
   return is_hidden(file_of(code), caller_is_hidden);
 }
 
-bool is_launcher(std::string_view path, std::string_view function) {
-  if (path.ends_with("multiprocessing/process.py")) return function.ends_with("_bootstrap");
-  return lies_in(path, path_rules().own_folder) &&
-         path.substr(path_rules().own_folder.size()) == "cli/program.py";
+bool begins_child(std::string_view path, std::string_view function) {
+  return path.ends_with("multiprocessing/process.py") && function.ends_with("_bootstrap");
 }
 
 std::string file_of(PyCodeObject* code) { return text_of(code->co_filename); }

@@ -21,9 +21,8 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
 bool is_hidden(PyCodeObject* code, bool caller_is_hidden);
 bool is_hidden(std::string_view path, bool caller_is_hidden);
 
-// Whether the function starts the program for `stepscope run`, or a forked child: its callers do
-// not belong to the program, or to the child.
-bool is_launcher(std::string_view path, std::string_view function);
+// Whether a forked child begins with the function: its callers are the parent's.
+bool begins_child(std::string_view path, std::string_view function);
 
 std::string file_of(PyCodeObject* code);
 std::string function_of(PyCodeObject* code);

@@ -50,7 +50,7 @@ class NamedStacks {
       } else {
         const SampledCode& code = code_of_(node.code);
         hidden[i] = is_hidden(code.file, hidden[node.parent]);
-        const uint32_t shown_callers = is_launcher(code.file, code.function) ? 0 : callers;
+        const uint32_t shown_callers = begins_child(code.file, code.function) ? 0 : callers;
         row_of[i] = hidden[i] ? shown_callers : rows.add(shown_callers, name_of(node, code));
       }
     }

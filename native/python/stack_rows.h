@@ -70,7 +70,7 @@ std::vector<uint32_t> add_rows(StackRows& rows, const std::vector<StackNodes::No
     }
     const SampledCode& code = code_of(node.code);
     hidden[i] = is_hidden(code.file, hidden[node.parent]);
-    if (is_launcher(code.file, code.function)) callers = 0;
+    if (begins_child(code.file, code.function)) callers = 0;
     row_of[i] = hidden[i] ? callers : rows.add(callers, name_of(node, code));
   }
   return row_of;

@@ -320,7 +320,7 @@ std::vector<uint32_t> add_rows(const std::vector<StackTree::Node>& nodes,
     if (!node.code) continue;
     const std::string file = file_of(node.code);
     hidden[i] = is_hidden(file, hidden[node.parent]);
-    if (is_launcher(file, function_of(node.code))) row_of[i] = 0;
+    if (begins_child(file, function_of(node.code))) row_of[i] = 0;
     if (!hidden[i]) row_of[i] = rows.add(row_of[i], place_name(node.code, node.instruction));
   }
   return row_of;

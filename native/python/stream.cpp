@@ -127,7 +127,7 @@ PlacedStack place_stack(const Recovered& recovered, uint32_t number, StackRows& 
     const RecoveredStack& stack = *link->second;
     if (!stack.file.empty()) {
       at.is_hidden = is_hidden(stack.file, at.is_hidden);
-      if (is_launcher(stack.file, stack.name)) at.row = 0;
+      if (begins_child(stack.file, stack.name)) at.row = 0;
       if (!at.is_hidden) at.row = rows.add(at.row, stack.name);
     }
     placed[link->first] = at;

@@ -96,3 +96,52 @@ def _texts(values: object) -> list[str]:
     """Return the elements that are text: a program may put anything into such a list."""
     elements = list(values) if isinstance(values, list | tuple) else []
     return [element for element in elements if isinstance(element, str)]
+
+
+def process_name(target: str) -> str:
+    """Return a name for this process: its worker number, or what it runs."""
+    for name in ("torch.utils.data", "paddle.io"):
+        ask = getattr(sys.modules.get(name), "get_worker_info", None)
+        worker = ask() if ask is not None else None
+        if worker is not None:
+            return f"DataLoader worker {worker.id}"
+    current = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
+    name = str(getattr(current, "_name", ""))
+    return name if name and name != "MainProcess" else target
+
+
+def found_program() -> bool:
+    """Return whether Python found its program: then it has set the loader of ``__main__``."""
+    loader = getattr(sys.modules.get("__main__"), "__loader__", None)
+    word = (getattr(sys, "argv", None) or [""])[0]
+    builtin = getattr(sys.modules["_frozen_importlib"], "BuiltinImporter", None)
+    return loader is not builtin or word in ("", "-", "-c")
+
+
+def last_error() -> str:
+    """Return the error that ended the program early, as Python has printed it; or an empty text."""
+    kind = getattr(sys, "last_type", None)
+    return text_of(kind, getattr(sys, "last_value", "")) if isinstance(kind, type) else ""
+
+
+def text_of(kind: type, error: object) -> str:
+    """Return the first line of what Python prints of an error."""
+    lines = str(error).splitlines()
+    return f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
+
+
+def path_prefixes(target: str, site_folders: list[str]) -> list[str]:
+    """Return the folders that modules are imported from: a file in one is named from there on."""
+    # Python adds the folder of the program only later.
+    target = os.path.abspath(target)
+    own = target if os.path.isdir(target) else os.path.dirname(target)
+    folders = [own, *sys.path, *site_folders]
+    paths = {os.path.abspath(folder) for folder in folders if isinstance(folder, str)}
+    return [
+        (path + "/").encode("utf-8", "replace").decode("utf-8") for path in paths if path != "/"
+    ]
+
+
+def count_threads() -> int:
+    """Return how many threads this process has, ours included."""
+    return len(os.listdir("/proc/self/task"))

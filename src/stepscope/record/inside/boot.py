@@ -74,7 +74,11 @@ class Agent:
         self._notices: list[str] = []
         self._failures: list[str] = []
         self._gc = _builtin("gc")
-        self._watch_imports()
+        watching: Any = _loaded("record/triggers.py")
+        self._triggers: dict[str, Any] = dict(watching.TRIGGERS)
+        if plan.get("failures") == "1":
+            self._triggers["threading"] = ()
+        watching.ImportWatch(native, self._triggers, self.imported)
         # An audit hook makes each audit event, such as sys._getframe(), 150 ns slower.
         if plan.get("devices") == "1" and any(map(os.path.exists, _DRIVERS)):
             native.listen_to_libraries(native.shielded(self._library_opens))
@@ -109,7 +113,7 @@ class Agent:
         self._modules = 0
         self._parent: dict[str, object] = {}
         self._note_facts()
-        self._note(PROCESS, {"name": _process_name()})
+        self._note_name()
         if plan["gc_ns"]:
             self._pauses = native.GcWatch(int(plan["gc_ns"]))
             self._gc_callback = self._pauses.callback()
@@ -158,7 +162,7 @@ class Agent:
         if len(sys.modules) != self._modules:
             self._note_facts()
         self._note_threads()
-        self._note(PROCESS, {"name": _process_name()})
+        self._note_name()
         if self._frameworks is not None:
             self._note(SOURCES, self._frameworks.describe())
         if self._budget is not None:
@@ -168,13 +172,16 @@ class Agent:
         if obstacle:
             self.notify(f"the recording cannot be written to disk, and stays in memory: {obstacle}")
 
+    def _note_name(self) -> None:
+        self._note(PROCESS, {"name": self._facts.process_name(target_of(sys.orig_argv))})
+
     def _note_facts(self) -> None:
         self._modules = len(sys.modules)
         facts = self._facts.raw_facts()
         if not self._parent:  # which may have ended, later
             self._parent = {name: facts[name] for name in ("ppid", "parent_start_ticks")}
         self._note(FACTS, {**facts, **self._parent})
-        prefixes = _path_prefixes()
+        prefixes = self._facts.path_prefixes(_target(sys.orig_argv), _site_folders())
         library = os.path.dirname(os.__file__) + "/"
         self._native.set_paths(prefixes, _PACKAGE + "/", library)
         self._note(PATHS, {"told": [prefixes, _PACKAGE + "/", library]})
@@ -204,7 +211,7 @@ class Agent:
         def excepthook(args: "Any") -> None:
             theirs(args)
             if args.exc_type is not SystemExit:
-                self._failures.append(_text_of(args.exc_type, args.exc_value))
+                self._failures.append(self._facts.text_of(args.exc_type, args.exc_value))
                 self._note(FAILURES, {"lines": self._failures})
 
         threading.excepthook = excepthook
@@ -224,45 +231,6 @@ class Agent:
         return self._frameworks is not None and bool(self._frameworks.turn_off(burden))
 
     # ---- frameworks
-
-    def _watch_imports(self) -> None:
-        self._triggers = dict(_loaded("record/triggers.py").TRIGGERS)
-        if self._plan.get("failures") == "1":
-            self._triggers["threading"] = ()
-        # Another release of Stepscope would not match the extension that is loaded.
-        self._triggers["stepscope"] = None
-        finder = self._native.import_finder(self._triggers, self._spec_of)
-        self._asking: set[int] = set()  # threads inside _spec_of
-        namespace: Any = type(sys.implementation)
-        self._finder = namespace(find_spec=finder)
-        sys.meta_path.insert(0, self._finder)
-
-    def _spec_of(self, name: str, path: "Any", target: "Any") -> "Any":
-        """Return the spec of a framework, with a loader that calls us when it is imported.
-
-        Programs also look for a module without importing it, so this may be called again.
-        """
-        if name == "stepscope":
-            return _spec_of_package()
-        thread = _builtin("_thread").get_ident()
-        if thread in self._asking:  # another finder asks all finders, as we do
-            return None
-        self._asking.add(thread)
-        try:
-            spec = _first_spec(sys.meta_path, self._finder, name, path, target)
-        finally:
-            self._asking.discard(thread)
-        if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(self, name, spec.loader)
-        return spec
-
-    def executed(self, name: str, module: "Any", loader: "Any") -> None:
-        """Record a framework whose code has run, and give the module its own loader back."""
-        self._triggers.pop(name, None)
-        for owner, attribute in ((module, "__loader__"), (module.__spec__, "loader")):
-            if type(getattr(owner, attribute, None)) is _Loader:
-                setattr(owner, attribute, loader)
-        self.imported(name)
 
     def imported(self, name: str) -> None:
         """Start recording a framework that has been imported."""
@@ -306,8 +274,10 @@ class Agent:
             self._frameworks.stop(f"{self._plan['disk']}/{self._name}")
         if self._sampler is not None:
             self._sampler.stop()
+        facts = self._facts
         self._note(
-            END, {**self._totals(), "error": _last_error(), "found_program": _found_program()}
+            END,
+            {**self._totals(), "error": facts.last_error(), "found_program": facts.found_program()},
         )
         self._modules = 0  # note the facts once more
         self._tell()
@@ -324,14 +294,14 @@ class Agent:
     def _rest(self) -> None:
         """End our threads before a fork, if the program has one thread."""
         ours = 1 + (self._sampler is not None)
-        if os.getpid() != self._pid or _count_threads() != 1 + ours:
+        if os.getpid() != self._pid or self._facts.count_threads() != 1 + ours:
             return
         self._rests = True
         self._native.rest_stream()
         if self._sampler is not None:
             self._sampler.rest()
         for _ in range(_LOOKS_FOR_THREADS):  # a thread is counted for some µs after it was joined
-            if _count_threads() == 1:
+            if self._facts.count_threads() == 1:
                 break
             os.sched_yield()
 
@@ -392,68 +362,6 @@ def _target(words: "list[str]") -> str:
     return "python"
 
 
-def _count_threads() -> int:
-    return len(os.listdir("/proc/self/task"))
-
-
-def _process_name() -> str:
-    """Return a name for this process: its worker number, or what it runs."""
-    for name in ("torch.utils.data", "paddle.io"):
-        ask = getattr(sys.modules.get(name), "get_worker_info", None)
-        worker = ask() if ask is not None else None
-        if worker is not None:
-            return f"DataLoader worker {worker.id}"
-    processes: Any = sys.modules.get("multiprocessing.process")
-    name = str(getattr(getattr(processes, "_current_process", None), "_name", ""))
-    return name if name and name != "MainProcess" else target_of(sys.orig_argv)
-
-
-def _found_program() -> bool:
-    """Return whether Python found its program: then it has set the loader of ``__main__``."""
-    bootstrap: Any = sys.modules["_frozen_importlib"]
-    loader = getattr(sys.modules.get("__main__"), "__loader__", None)
-    word = (getattr(sys, "argv", None) or [""])[0]
-    return loader is not bootstrap.BuiltinImporter or word in ("", "-", "-c")
-
-
-def _last_error() -> str:
-    """Return the error that ended the program early, as Python has printed it; or an empty text."""
-    kind = getattr(sys, "last_type", None)
-    if not isinstance(kind, type):
-        return ""
-    return _text_of(kind, getattr(sys, "last_value", ""))
-
-
-def _text_of(kind: type, error: object) -> str:
-    lines = str(error).splitlines()
-    return f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
-
-
-class _Loader:
-    """Wraps a loader to act after an import; what the import system calls is native."""
-
-    def __init__(self, agent: Agent, name: str, loader: "Any") -> None:
-        self._loader = loader
-        self.create_module = loader.create_module
-        self.exec_module = agent._native.importing(
-            agent._native.record_function(f"import {name}"),
-            loader,
-            lambda module: agent.executed(name, module, loader),
-        )
-
-    def __getattr__(self, name: str) -> "Any":
-        return getattr(self._loader, name)
-
-
-def _first_spec(finders: "Any", but: object, name: str, path: "Any", target: "Any") -> "Any":
-    for finder in list(finders):
-        find = getattr(finder, "find_spec", None)
-        spec = find(name, path, target) if find is not None and finder is not but else None
-        if spec is not None:
-            return spec
-    return None
-
-
 def _native() -> "Any":
     """Load the extension by its path."""
     had_atexit = "atexit" in sys.modules
@@ -510,25 +418,6 @@ def _imported_recorder(place: str, agent: Agent) -> "Any":
     notices: Any = sys.modules["stepscope.notices"]
     notices.listener = agent.notify
     return recorder
-
-
-def _spec_of_package() -> "Any":
-    external: Any = sys.modules["_frozen_importlib_external"]
-    return external.spec_from_file_location(
-        "stepscope", f"{_PACKAGE}/__init__.py", submodule_search_locations=[_PACKAGE]
-    )
-
-
-def _path_prefixes() -> "list[str]":
-    """Return the folders that modules are imported from: a file in one is named from there on."""
-    # Python adds the folder of the program only later.
-    target = os.path.abspath(_target(sys.orig_argv))
-    own = target if os.path.isdir(target) else os.path.dirname(target)
-    folders = [own, *sys.path, *_site_folders()]
-    paths = {os.path.abspath(folder) for folder in folders if isinstance(folder, str)}
-    return [
-        (path + "/").encode("utf-8", "replace").decode("utf-8") for path in paths if path != "/"
-    ]
 
 
 def _site_folders() -> "list[str]":

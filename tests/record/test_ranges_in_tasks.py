@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -181,3 +181,28 @@ def test_an_exception_that_drops_an_entered_range_goes_on(session: Session) -> N
         ("dropped", "dropped"),
         ("in another context", "dropped"),
     ]
+
+
+def test_operators_of_interleaved_tasks_belong_to_their_own_ranges() -> None:
+    torch = pytest.importorskip("torch")
+
+    async def task(name: str, operator: Any, mine: asyncio.Event, other: asyncio.Event) -> None:
+        with record_function(name):
+            for _ in range(3):
+                await mine.wait()
+                mine.clear()
+                operator(torch.ones(2))
+                other.set()
+
+    async def both() -> None:
+        a, b = asyncio.Event(), asyncio.Event()
+        a.set()
+        await asyncio.gather(task("negating", torch.neg, a, b), task("signing", torch.sign, b, a))
+
+    with profile() as profiler:
+        asyncio.run(both())
+    trace = profiler.trace
+    chains = {chain_of(trace, row) for row, name in enumerate(trace.names()) if "aten::" in name}
+    assert ("aten::neg", "negating") in chains
+    assert ("aten::sign", "signing") in chains
+    assert not chains & {("aten::neg", "signing"), ("aten::sign", "negating")}

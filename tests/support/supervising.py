@@ -18,17 +18,48 @@ from typing import TYPE_CHECKING, Self
 import stepscope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PATIENCE_S = 60
 SUPERVISE = Path(stepscope.__file__).parent / "cli/run/supervise.py"
 PYTHON = [sys.executable, "-I", "-S"]
+
+# It writes down every signal that it gets, but SIGUSR2, which ends it.
+COUNTS = """
+import os, signal
+def write(number, _):
+    os.write(1, b"%d\\n" % number)
+for number in (1, 2, 3, 10, 12, 15, 18, 28, 40):
+    signal.signal(number, write if number != 12 else lambda *_: os._exit(0))
+os.write(1, b"ready\\n")
+while True:
+    signal.pause()
+"""
 
 
 def supervised(*command: str, answer: Sequence[str] = (), options: Sequence[str] = ()) -> list[str]:
     """Return the words that run a command below the supervisor."""
     values = ["--answer", str(len(answer)), *answer] if answer else []
     return [*PYTHON, str(SUPERVISE), *options, *values, "--", *command]
+
+
+@contextlib.contextmanager
+def started(*words: str, **options: object) -> Iterator[subprocess.Popen[str]]:
+    """Run a command in a session of its own; it is killed at the end."""
+    process = subprocess.Popen(  # type: ignore[call-overload]
+        words, stdout=subprocess.PIPE, text=True, start_new_session=True, **options
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

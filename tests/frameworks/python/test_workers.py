@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import multiprocessing
 import os
 import signal
@@ -433,29 +432,3 @@ def test_a_program_without_torch() -> None:
         """
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# ---- asyncio
-
-
-def test_operators_of_interleaved_tasks_belong_to_their_own_ranges() -> None:
-    async def task(name: str, operator: Any, mine: asyncio.Event, other: asyncio.Event) -> None:
-        with record_function(name):
-            for _ in range(3):
-                await mine.wait()
-                mine.clear()
-                operator(torch.ones(2))
-                other.set()
-
-    async def both() -> None:
-        a, b = asyncio.Event(), asyncio.Event()
-        a.set()
-        await asyncio.gather(task("negating", torch.neg, a, b), task("signing", torch.sign, b, a))
-
-    with profile() as profiler:
-        asyncio.run(both())
-    trace = profiler.trace
-    chains = {chain_of(trace, row) for row, name in enumerate(trace.names()) if "aten::" in name}
-    assert ("aten::neg", "negating") in chains
-    assert ("aten::sign", "signing") in chains
-    assert not chains & {("aten::neg", "signing"), ("aten::sign", "negating")}

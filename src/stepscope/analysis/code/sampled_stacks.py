@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -129,12 +130,22 @@ def any_in(places: Iterable[Place], files: Files) -> bool:
 
 
 def any_of(places: Iterable[Place], functions: Functions) -> bool:
-    return any(is_one_of(place, functions) for place in places)
+    names_in = _names_by_file(functions)
+    return any(
+        place.file in names_in and last_name(place) in names_in[place.file] for place in places
+    )
 
 
 def is_one_of(place: Place, functions: Functions) -> bool:
-    name = last_name(place)
-    return any(place.file == file and name in names for file, names in functions)
+    return any_of((place,), functions)
+
+
+@cache
+def _names_by_file(functions: Functions) -> dict[str, set[str]]:
+    names_in: dict[str, set[str]] = {}
+    for file, names in functions:
+        names_in.setdefault(file, set()).update(names)
+    return names_in
 
 
 def _callee(frame: str) -> str:

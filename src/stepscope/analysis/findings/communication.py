@@ -56,14 +56,13 @@ def exposed_communication(facts: Facts) -> Finding | None:
 
 def _on_host(facts: Facts) -> Finding | None:
     """Find collectives of processors (gloo, MPI) that the program waits for."""
-    breakdown = facts.breakdown
-    if not facts.steps:
+    rows = np.flatnonzero(facts.parts == Part.COMMUNICATION)
+    rows = rows[facts.trace.slices.duration_ns[rows] > 0]
+    if not facts.steps or not len(rows):
         return None
-    each_ns = breakdown.parts_ns[facts.counted].sum(axis=0) / facts.steps
+    rows = facts.in_steps(rows)
+    each_ns = facts.breakdown.parts_ns[facts.counted].sum(axis=0) / facts.steps
     exposed_ns, unit_ns = float(each_ns[Part.COMMUNICATION]), float(each_ns.sum())
-    slices = facts.trace.slices
-    rows = facts.in_steps(np.flatnonzero(facts.parts == Part.COMMUNICATION))
-    rows = rows[slices.duration_ns[rows] > 0]
     if not len(rows) or exposed_ns < MIN_SHARE * unit_ns:
         return None
     whole_ns = max(facts.covered_ns(rows) / facts.steps, exposed_ns)

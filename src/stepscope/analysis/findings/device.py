@@ -137,10 +137,11 @@ def _tiny_kernels(facts: Facts) -> Int64:
     work = facts.work
     kernels = np.flatnonzero(work.kind == WorkKind.COMPUTE)
     tiny = kernels[work.duration_ns[kernels] < TINY_NS]
-    if unfused_optimizer(facts) is not None:  # they have a finding of their own
+    least = max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels))
+    if len(tiny) >= least and unfused_optimizer(facts) is not None:  # a finding of its own
         parts = np.append(facts.parts, Part.OTHER)  # the last for no slice
         tiny = tiny[parts[work.operator[work.rows[tiny]]] != Part.OPTIMIZER]
-    return tiny[:0] if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)) else tiny
+    return tiny if len(tiny) >= least else tiny[:0]
 
 
 def _host_gaps(facts: Facts) -> Int64:

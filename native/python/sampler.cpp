@@ -26,6 +26,7 @@ constexpr int kPassesToCost = 8;                   // reading our own clock cost
 constexpr size_t kWaitingLooks = 4;       // at threads that have run and wait again, in a pass
 constexpr int64_t kAskAfterNs = 2 * kMs;  // that a thread waits: whether it still does
 constexpr int64_t kAsksInAWait = 8;       // and then each time that it has waited an eighth longer
+constexpr uint32_t kNoRoom = UINT32_MAX;  // for a stack, at the limit of memory
 constexpr size_t kFewResident = 1024;
 constexpr size_t kMostResident = size_t{1} << 20;  // 14 hours
 
@@ -127,8 +128,9 @@ void Sampler::loop() {
   }
   const int64_t end_ns = monotonic_ns();
   for (auto& [thread, watched] : watched_) {
-    const int64_t used_ns = cpu_ns_of(thread).value_or(watched.cpu_ns);
-    settle(watched, split(watched, end_ns, used_ns), SampleState::kPython, end_ns);
+    const int64_t last_ns = cpu_ns_of(thread).value_or(watched.cpu_ns);
+    begin_sample(watched, watched.last, settle(watched, watched.last, end_ns, last_ns));
+    extend(watched, end_ns);
   }
   look_at_others(end_ns);
   counts_due_ns_ = end_ns;
@@ -205,7 +207,7 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
     return false;
   }
   const bool has_run = *before_ns != watched.cpu_ns;
-  if (!has_run && clock_is_fine_ && !is_running(watched.state)) {
+  if (!has_run && clock_is_fine_ && !is_running(watched.last.state)) {
     go_on_waiting(thread, watched, now_ns);
     return true;
   }
@@ -227,13 +229,14 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
     return true;
   }
   const int64_t after_ns = cpu_ns_of(thread).value_or(*before_ns);
-  const CpuAccount::Split since = split(watched, now_ns, after_ns);
-  const State state = state_of(thread, watched, after_ns > *before_ns);
-  const int64_t begin_ns = settle(watched, since, state.state, now_ns);
+  Look look = look_of(thread, watched, after_ns > *before_ns, has_run);
+  set_stacks(watched, look);
+  const int64_t begin_ns = settle(watched, look, now_ns, after_ns);
   watched.cpu_ns = after_ns;
   watched.time_ns = now_ns;
   watched.ask_ns = now_ns + kAskAfterNs;
-  keep(watched, state, begin_ns);
+  watched.gil = gil_;
+  begin_sample(watched, look, begin_ns);
   return true;
 }
 
@@ -241,10 +244,10 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
 // core. The longer it waits, the less often the kernel is asked.
 void Sampler::go_on_waiting(pid_t thread, Watched& watched, int64_t now_ns) {
   extend(watched, now_ns);
-  if (watched.state != SampleState::kBlocked || now_ns < watched.ask_ns) return;
+  if (watched.last.state != SampleState::kBlocked || now_ns < watched.ask_ns) return;
   watched.ask_ns = now_ns + (now_ns - watched.time_ns) / kAsksInAWait;
   if (ask_kernel(thread, watched).is != KernelView::Is::kRunnable) return;
-  watched.state = SampleState::kReady;
+  watched.last.state = SampleState::kReady;
   const Sample* const last = samples_.at(watched.sample);
   if (!last) return;
   Sample has_no_core = *last;
@@ -258,7 +261,7 @@ void Sampler::go_on_waiting(pid_t thread, Watched& watched, int64_t now_ns) {
 // If there are too many threads to look at all that have run, those that wait again, mostly at the
 // same place, take turns. Running threads are always looked at.
 bool Sampler::may_wait_its_turn(pid_t thread, const Watched& watched, int64_t cpu_ns) {
-  if (!pace_.is_stretched() || watched.state != SampleState::kBlocked) return false;
+  if (!pace_.is_stretched() || watched.last.state != SampleState::kBlocked) return false;
   if (cpu_ns_of(thread) != cpu_ns) return false;
   ++waits_again_;
   return (static_cast<size_t>(counts_.passes) + watched.seen) % turns_ != 0;
@@ -298,45 +301,72 @@ void Sampler::extend(Watched& watched, int64_t now_ns) {
   }
 }
 
-CpuAccount::Split Sampler::split(Watched& watched, int64_t now_ns, int64_t cpu_ns) {
-  if (watched.cpu_ns < 0) return {};
-  return watched.account.split(is_running(watched.state), now_ns - watched.time_ns,
-                               cpu_ns - watched.cpu_ns);
+// Adds to the open sample, or begins another one behind it.
+void Sampler::append(Watched& watched, const Work& work, int64_t length_ns) {
+  Sample* const open = samples_.at(watched.sample);
+  if (!open || length_ns <= 0) return;
+  const bool is_same = open->state == work.state && open->stack == work.stack;
+  if (is_same || !open->duration_ns) {
+    open->state = work.state;
+    open->stack = work.stack;
+    open->duration_ns += length_ns;
+    return;
+  }
+  watched.sample = samples_.add({open->time_ns + open->duration_ns, length_ns, watched.seen,
+                                 work.stack, work.state, WaitReason::kUnknown});
 }
 
-// Close the last sample, and return when the next one begins: a thread that is found waiting has
-// waited since it ran out of CPU time.
-int64_t Sampler::settle(Watched& watched, const CpuAccount::Split& since, SampleState next,
-                        int64_t now_ns) {
+// Tells what the thread did since the last look, and returns when the next one's sample begins.
+int64_t Sampler::settle(Watched& watched, const Look& next, int64_t now_ns, int64_t cpu_ns) {
   extend(watched, now_ns);
-  Sample* const last = samples_.at(watched.sample);
-  if (!last || !is_running(last->state) || !since.waiting_ns) return now_ns;
-  last->duration_ns = since.running_ns;
-  const int64_t begin_ns = now_ns - since.waiting_ns;
-  if (!is_running(next)) return begin_ns;
-  Sample lost_its_core = *last;
-  lost_its_core.time_ns = begin_ns;
-  lost_its_core.duration_ns = since.waiting_ns;
-  lost_its_core.state = SampleState::kReady;
-  samples_.add(lost_its_core);
+  Sample* const open = samples_.at(watched.sample);
+  if (!open || watched.cpu_ns < 0) return now_ns;
+  const CpuAccount::Split since =
+      watched.account.split(watched.last.computes, next.computes, now_ns - watched.time_ns,
+                            cpu_ns - watched.cpu_ns);
+  if (!watched.last.computes) {
+    open->duration_ns -= since.next_ns;
+    if (is_running(next.state)) return now_ns - since.next_ns;
+    append(watched, next.work, since.next_ns);
+    return now_ns;
+  }
+  // Without a core at a look, it was so around that look; else at some time between the two.
+  const bool had_core = is_running(watched.last.state);
+  const bool has_core = is_running(next.state);
+  const int64_t before_ns = had_core ? 0 : has_core ? since.rest_ns : since.rest_ns / 2;
+  const int64_t after_ns = has_core && !had_core ? 0 : since.rest_ns - before_ns;
+  const Work no_core{SampleState::kReady, watched.last.work.stack};
+  open->duration_ns = watched.time_ns - open->time_ns;
+  append(watched, no_core, before_ns);
+  append(watched, watched.last.work, since.first_ns);
+  if (!has_core) return now_ns - after_ns;
+  append(watched, no_core, after_ns);
   return now_ns;
 }
 
-void Sampler::keep(Watched& watched, const State& state, int64_t begin_ns) {
-  watched.state = state.state;
-  watched.gil = gil_;
+void Sampler::begin_sample(Watched& watched, const Look& look, int64_t begin_ns) {
+  watched.last = look;
+  watched.sample = look.stack == kNoRoom ? SampleStore::kNowhere
+                                         : samples_.add({begin_ns, 0, watched.seen, look.stack,
+                                                         look.state, look.wait});
+}
+
+void Sampler::set_stacks(Watched& watched, Look& look) {
   const size_t limit = options_.limit_bytes;
   if (limit && stacks_.bytes() + codes_.bytes() > limit / 2) {
-    watched.sample = SampleStore::kNowhere;
     ++lost_stacks_;
+    look.stack = kNoRoom;
+    look.computes = false;
     return;
   }
-  const bool in_native = is_in_native(state.state);
-  uint32_t stack = node_of(watched);
-  if (in_native) {
-    stack = stacks_.child(stack, StackNodes::kNativeCall, watched.frames.back().instruction);
-  }
-  watched.sample = samples_.add({begin_ns, 0, watched.seen, stack, state.state, state.wait});
+  const auto stack_in = [&](SampleState state, uint32_t node) {
+    if (!is_in_native(state)) return node;
+    return stacks_.child(node, StackNodes::kNativeCall, frames_.back().instruction);
+  };
+  const uint32_t node = node_of(watched);
+  look.stack = stack_in(look.state, node);
+  look.work.stack = look.computes ? stack_in(look.work.state, node) : look.stack;
+  std::swap(watched.frames, frames_);
 }
 
 // The stack's number. Its outer part is mostly that of the last time.
@@ -350,7 +380,6 @@ uint32_t Sampler::node_of(Watched& watched) {
     node = stacks_.child(node, frames_[i].code, frames_[i].instruction);
     watched.nodes[i] = node;
   }
-  std::swap(watched.frames, frames_);
   return node;
 }
 

@@ -149,6 +149,18 @@ class Sampler {
   }
 
  private:
+  struct Work {
+    SampleState state = SampleState::kNative;
+    uint32_t stack = 0;
+  };
+  // What one look shows of a thread.
+  struct Look {
+    SampleState state = SampleState::kNative;
+    WaitReason wait = WaitReason::kUnknown;
+    bool computes = false;  // it has a core, or has lost it in the middle of its work
+    Work work{};            // what it does whenever it has a core
+    uint32_t stack = 0;     // the native function that it is in included
+  };
   // A thread of the system's, with the interpreters' structures for it: several when one
   // interpreter runs another.
   struct Watched {
@@ -159,15 +171,11 @@ class Sampler {
     int64_t ask_ns = 0;  // when to ask next whether it still waits
     CpuAccount account;
     int64_t sample = SampleStore::kNowhere;
-    SampleState state = SampleState::kNative;
+    Look last;
     GilView gil;                  // when it was last looked at
     std::vector<FrameAt> frames;  // of the last sample, the outermost first
     std::vector<uint32_t> nodes;  // its stack, frame by frame
     SyscallFile syscall;
-  };
-  struct State {
-    SampleState state = SampleState::kNative;
-    WaitReason wait = WaitReason::kUnknown;
   };
 
   void loop();
@@ -180,13 +188,13 @@ class Sampler {
   bool read_stack(Watched& watched);
   SampleState running_state() const;
   bool is_in_native(SampleState state) const;
-  State state_of(pid_t thread, Watched& watched, bool advances);
-  void keep(Watched& watched, const State& state, int64_t begin_ns);
+  Look look_of(pid_t thread, Watched& watched, bool advances, bool has_run);
+  void begin_sample(Watched& watched, const Look& look, int64_t begin_ns);
+  void set_stacks(Watched& watched, Look& look);
   uint32_t node_of(Watched& watched);
   void extend(Watched& watched, int64_t now_ns);
-  static CpuAccount::Split split(Watched& watched, int64_t now_ns, int64_t cpu_ns);
-  int64_t settle(Watched& watched, const CpuAccount::Split& since, SampleState next,
-                 int64_t now_ns);
+  void append(Watched& watched, const Work& work, int64_t length_ns);
+  int64_t settle(Watched& watched, const Look& next, int64_t now_ns, int64_t cpu_ns);
   void look_at_others(int64_t now_ns);
   uint32_t number_of(pid_t thread);
   void stream(int64_t now_ns);

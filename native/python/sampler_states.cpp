@@ -11,7 +11,7 @@ KernelView Sampler::ask_kernel(pid_t thread, Watched& watched) const {
 // A thread that waits for the GIL wakes up now and then to say so, and goes on waiting. It cannot
 // have run anything of the program's as long as it did not get the GIL.
 bool Sampler::still_waits_for_gil(const Watched& watched) const {
-  if (watched.state != SampleState::kGil || watched.places.size() != 1) return false;
+  if (watched.last.state != SampleState::kGil || watched.places.size() != 1) return false;
   const ThreadPlaces& places = watched.places.front();
   const GilView now = view_of_gil(places.gil, memory_);
   // One that takes the GIL which it had before switches nothing.
@@ -31,17 +31,22 @@ SampleState Sampler::running_state() const {
   return operation_ == Operation::kOther ? SampleState::kGil : SampleState::kNative;
 }
 
-// By what the kernel says now. A thread that could run and does not may have lost its core to us:
-// then it is called running as far as it has used CPU time that no sample stands for.
-Sampler::State Sampler::state_of(pid_t thread, Watched& watched, bool advances) {
-  if (advances) return {running_state()};
+// By what the kernel says now. A thread that could run and does not has lost its core at its work,
+// unless it has just been woken and stands where it waited.
+Sampler::Look Sampler::look_of(pid_t thread, Watched& watched, bool advances, bool has_run) {
+  const SampleState work = running_state();
+  const auto working = [&](SampleState state) {
+    return Look{state, WaitReason::kUnknown, is_running(work), {work}};
+  };
+  if (advances) return working(work);
   const KernelView view = ask_kernel(thread, watched);
   switch (view.is) {
     case KernelView::Is::kRunnable:
-      return {watched.account.is_owed() ? running_state() : SampleState::kReady};
+      if (!watched.last.computes && frames_ == watched.frames) return {SampleState::kReady};
+      return working(SampleState::kReady);
     case KernelView::Is::kUnknown:
-      // All that is known is whether it has run since the last look.
-      return {watched.account.is_owed() ? running_state() : SampleState::kBlocked};
+      if (has_run) return working(work);
+      return {SampleState::kBlocked};
     case KernelView::Is::kWaiting:
       break;
   }

@@ -300,12 +300,16 @@ TEST_CASE("the pace keeps to the interval, or to the budget") {
 TEST_CASE("running time is what the clock has counted") {
   constexpr int64_t kMs = 1'000'000;
   CpuAccount busy;
-  CHECK_EQ(busy.split(true, kMs, kMs).waiting_ns, 0);
+  CHECK_EQ(busy.split(true, true, kMs, kMs).first_ns, kMs);
   // It has lost its core for most of 10 ms.
-  const CpuAccount::Split late = busy.split(true, 10 * kMs, 2 * kMs);
-  CHECK_EQ(late.running_ns, 2 * kMs);
-  CHECK_EQ(late.waiting_ns, 8 * kMs);
-  CHECK_FALSE(busy.is_owed());
+  const CpuAccount::Split late = busy.split(true, true, 10 * kMs, 2 * kMs);
+  CHECK_EQ(late.first_ns, 2 * kMs);
+  CHECK_EQ(late.rest_ns, 8 * kMs);
+  // It was woken up and computes since, before the first look that sees it do so.
+  const CpuAccount::Split began = busy.split(false, true, 10 * kMs, 6 * kMs);
+  CHECK_EQ(began.next_ns, 4 * kMs);
+  CHECK_EQ(began.rest_ns, 6 * kMs);
+  CHECK_EQ(busy.split(true, false, 10 * kMs, 3 * kMs).first_ns, 5 * kMs);
 }
 
 TEST_CASE("what ran between two looks is given to the next sample that runs") {
@@ -314,7 +318,7 @@ TEST_CASE("what ran between two looks is given to the next sample that runs") {
   int64_t used_ns = 0;
   int64_t running_ns = 0;
   for (int i = 0; i < 1'000; ++i) {
-    running_ns += bursts.split(i % 10 == 0, kMs, kMs / 10).running_ns;
+    running_ns += bursts.split(i % 10 == 0, i % 10 == 9, kMs, kMs / 10).first_ns;
     used_ns += kMs / 10;
   }
   CHECK_EQ(doctest::Approx(static_cast<double>(used_ns)).epsilon(0.02),

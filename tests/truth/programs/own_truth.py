@@ -23,16 +23,24 @@ if TYPE_CHECKING:
 cpu_ns = time.thread_time_ns
 wall_ns = time.perf_counter_ns
 
-LOOPS_PER_CLOCK_READING = 1000  # some 50 us: reading the clock takes 1 % of it
+FEWEST_LOOPS = 1000  # some 50 us: reading the clock takes 1 % of it
 
 
 def burn(milliseconds: float) -> None:
-    """Run Python code for this much CPU time of the calling thread."""
-    end = cpu_ns() + int(milliseconds * 1e6)
-    number = 1
-    while cpu_ns() < end:
-        for _ in range(LOOPS_PER_CLOCK_READING):
+    """Run Python code for this much CPU time of the calling thread.
+
+    The clock is read a few times only: where all cores are busy, a thread loses its core mostly
+    when it reads its own clock, because the kernel looks then whether its turn is over.
+    """
+    begin = now = cpu_ns()
+    end = begin + int(milliseconds * 1e6)
+    number, loops, done = 1, FEWEST_LOOPS, 0
+    while now < end:
+        for _ in range(loops):
             number = number * 3 % 7
+        done += loops
+        now = cpu_ns()
+        loops = max(done * (end - now) // (now - begin), FEWEST_LOOPS)
 
 
 add_numbers = partial(sum, range(20_000))
@@ -40,9 +48,15 @@ add_numbers = partial(sum, range(20_000))
 
 def crunch(milliseconds: float, call: Callable[[], object] = add_numbers) -> None:
     """Run C code that Python calls for this much CPU time of the calling thread."""
-    end = cpu_ns() + int(milliseconds * 1e6)
-    while cpu_ns() < end:
-        call()
+    begin = now = cpu_ns()
+    end = begin + int(milliseconds * 1e6)
+    calls, done = 1, 0
+    while now < end:
+        for _ in range(calls):
+            call()
+        done += calls
+        now = cpu_ns()
+        calls = max(done * (end - now) // (now - begin), 1)
 
 
 class _Thread(threading.local):

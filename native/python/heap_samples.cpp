@@ -1,8 +1,11 @@
 // A sample of the memory in use: when each block was allocated, on which Python stack, and for how
-// many bytes it stands. A bridge picks the blocks at random.
+// many bytes it stands. Wrapped allocators draw the blocks at random: Python's, NumPy's, and those
+// that bridges to frameworks know.
 //
 // The allocating thread reads its stack without the GIL, because it may hold a lock of its
 // framework.
+#include "python/heap_samples.h"
+
 #include <nanobind/nanobind.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -20,6 +23,7 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/own_stacks.h"
+#include "python/python_memory.h"
 #include "python/recovered_tables.h"
 #include "python/stack_rows.h"
 
@@ -77,8 +81,9 @@ class HeapSamples {
  public:
   ~HeapSamples() { stop_listening(); }
 
-  // False if stacks cannot be read.
-  bool start();
+  // With what Python and NumPy allocate, or only what bridges to frameworks see. False if stacks
+  // cannot be read.
+  bool start(bool with_python);
 
   void allocated(uintptr_t address, int64_t bytes, Device device) {
     const std::lock_guard lock(mutex_);
@@ -97,10 +102,13 @@ class HeapSamples {
                                            block.stack, block.device, 0});
   }
 
-  void released(uintptr_t address) {
+  // False if the block was not sampled.
+  bool released(uintptr_t address) {
     const std::lock_guard lock(mutex_);
     const int64_t now_ns = Clock::now_ns();
-    if (blocks_.released(address, now_ns)) note_released(address, now_ns);
+    if (!blocks_.released(address, now_ns)) return false;
+    note_released(address, now_ns);
+    return true;
   }
 
   void stop() {
@@ -133,6 +141,7 @@ class HeapSamples {
   void stop_listening() {
     const std::lock_guard lock(listeners_mutex);
     std::erase(listeners(), this);
+    if (listeners().empty()) stop_python_memory();
   }
 
   void note_released(uintptr_t address, int64_t now_ns) {
@@ -148,19 +157,11 @@ class HeapSamples {
 };
 
 constexpr BlockListener kTellAll = {
-    .sampled =
-        [](uintptr_t address, int64_t bytes, Device device) {
-          const std::lock_guard lock(listeners_mutex);
-          for (HeapSamples* const samples : listeners()) samples->allocated(address, bytes, device);
-        },
-    .released =
-        [](uintptr_t address) {
-          const std::lock_guard lock(listeners_mutex);
-          for (HeapSamples* const samples : listeners()) samples->released(address);
-        },
+    .sampled = &sample_block,
+    .released = [](uintptr_t address) { release_block(address); },
 };
 
-bool HeapSamples::start() {
+bool HeapSamples::start(bool with_python) {
   [[maybe_unused]] static const int registered =
       pthread_atfork([] { listeners_mutex.lock(); }, [] { listeners_mutex.unlock(); },
                      [] {
@@ -170,6 +171,7 @@ bool HeapSamples::start() {
   if (!OwnStacks::works()) return false;
   turn_.take();
   const std::lock_guard lock(listeners_mutex);
+  if (with_python) start_python_memory();
   listeners().push_back(this);
   Recorder::set_block_listener(&kTellAll);
   return true;
@@ -178,6 +180,18 @@ bool HeapSamples::start() {
 bool is_moment(int64_t time_ns) { return time_ns >= 0 && time_ns <= TickMap::kLatestNs; }
 
 }  // namespace
+
+void sample_block(uintptr_t address, int64_t bytes, Device device) {
+  const std::lock_guard lock(listeners_mutex);
+  for (HeapSamples* const samples : listeners()) samples->allocated(address, bytes, device);
+}
+
+bool release_block(uintptr_t address) {
+  const std::lock_guard lock(listeners_mutex);
+  bool was_sampled = false;
+  for (HeapSamples* const samples : listeners()) was_sampled |= samples->released(address);
+  return was_sampled;
+}
 
 // The parts of the journal are in no order, so its events are sorted by time and replayed.
 nb::dict held_tables(const Recovered& recovered) {
@@ -223,7 +237,7 @@ nb::dict held_tables(const Recovered& recovered) {
 void bind_heap_samples(nb::module_& m) {
   nb::class_<HeapSamples>(m, "HeapSamples")
       .def(nb::init<>())
-      .def("start", &HeapSamples::start)
+      .def("start", &HeapSamples::start, nb::arg("with_python") = false)
       .def("stop", &HeapSamples::stop)
       .def("collect", &HeapSamples::collect, nb::arg("goes_on") = false);
 }

@@ -21,6 +21,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_graph_nodes(m);
   stepscope::bind_tree_passes(m);
   stepscope::bind_heap_samples(m);
+  stepscope::bind_python_memory(m);
   stepscope::bind_interrupts(m);
   stepscope::bind_module_calls(m);
   stepscope::bind_owners(m);

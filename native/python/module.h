@@ -23,6 +23,7 @@ void bind_perfetto_reader(nanobind::module_& m);
 void bind_perfetto_writer(nanobind::module_& m);
 void bind_cuda(nanobind::module_& m);
 void bind_device_samplers(nanobind::module_& m);
+void bind_python_memory(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);
 void bind_sampler(nanobind::module_& m);

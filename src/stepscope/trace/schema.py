@@ -246,7 +246,8 @@ class Samples(Table):
 class Held(Table):
     """Memory that the program kept for some time, as sampled blocks in the order of time.
 
-    About one for each MiB that was allocated; a block released within 0.25 s is left out.
+    Blocks are drawn by their size, at most 1,000 in a second of each kind: of tensors, of arrays,
+    of Python's objects. A block released within 0.25 s is left out.
     """
 
     time_ns: Int64 = column("when it was allocated", np.int64, Role.TIME, unit="ns", ascending=True)

@@ -245,7 +245,7 @@ def keeping(*, last: int = STEPS, grows: bool = True) -> Program:
     """Return a program that keeps 10 MiB of each step up to the last one that does."""
     program = Program()
     for number in range(STEPS):
-        program.resident(500 * MIB + 10 * MIB * number * grows)
+        program.resident(500 * MIB + 10 * MIB * min(number, last) * grows)
         if number < last:
             program.keep(PREPARE, 10 * MIB)
         program.step()
@@ -262,18 +262,18 @@ def test_memory_that_only_the_first_steps_keep() -> None:
     assert finding_of(keeping(last=4), "memory-growth") is None
 
 
-def test_memory_that_is_kept_by_a_line_that_says_so(tmp_path: Path) -> None:
-    """Nobody recorded who asked for it: the text of the program tells."""
-    (tmp_path / "train.py").write_text("pass\n" * 4 + "kept.append(prepare())\n" + "pass\n" * 20)
+def test_memory_that_nobody_recorded_has_no_line() -> None:
+    """A line that runs meanwhile is not named: it may keep nothing."""
     program = Program()
     for number in range(STEPS):
         program.resident(200 * MIB + 10 * MIB * number)
         program.sample(PREPARE, PYTHON, 10 * MS)
         program.step()
-    trace = program.trace()
-    info = replace(trace.info, code_folders=(str(tmp_path),), wall_offset_ns=0)
-    trace = replace(trace, info=info)
-    assert "memory-growth" in {finding.id for finding in find_problems(trace)}
+    finding = finding_of(program, "memory-growth")
+    assert finding is not None
+    assert finding.title.endswith("a step: line unknown")
+    assert not finding.places
+    assert "`stepscope run`" in finding.text
 
 
 def test_memory_that_is_replaced() -> None:

@@ -162,4 +162,6 @@ def own_path(trace: Trace, row: int) -> tuple[Place, ...]:
     """Return the program's own frames of one stack, the outermost first."""
     code = own_code(trace)
     places = (place_of(trace.strings[text]) for text in reversed(trace.stacks.frames(row)))
-    return tuple(place for place in places if place is not None and code.is_own(place))
+    return _without_comprehensions(
+        [place for place in places if place is not None and code.is_own(place)]
+    )

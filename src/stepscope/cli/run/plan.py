@@ -25,7 +25,7 @@ from stepscope.notices import notify
 from stepscope.private_folders import new_private_folder
 from stepscope.record.inside.boot import VARIABLE
 from stepscope.record.limits import Keep, MemoryLimit
-from stepscope.record.options import DEVICE, STACKS, RecordOptions
+from stepscope.record.options import DEVICE, HELD_MEMORY, STACKS, RecordOptions
 from stepscope.record.source import known_options, places_of_extensions
 from stepscope.record.stream.places import (
     PLAN,
@@ -79,6 +79,7 @@ def recording_plan(args: argparse.Namespace) -> dict[str, str]:
         "seconds": str(limit.seconds if limit else 0.0),
         "devices": _flag(options[DEVICE]),
         "gc_ns": str(MIN_PAUSE_NS) if options[GC_PAUSES] else "",
+        "held_memory": _flag(options[HELD_MEMORY]),
         "tasks": _flag(options[REQUESTS]),
         "stacks": options[STACKS].value,
         "sample_ns": str(sample_ns),

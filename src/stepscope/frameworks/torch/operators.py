@@ -132,7 +132,9 @@ class TorchOps(Source):
         self._bridge = load_bridge(torch, may_build=not self._is_inside)
         memory = options[MEMORY]
         self._wishes = _wishes_of(options)
-        self._held_memory = HeldMemory() if options[HELD_MEMORY] else None
+        # Inside a run, the agent has a sample of all memory.
+        has_sample = options[HELD_MEMORY] and not self._is_inside
+        self._held_memory = HeldMemory() if has_sample else None
         self._owners = TorchOwners() if memory else None
         self._cuda_memory = (
             CudaMemory(torch, may_build=not self._is_inside) if memory and options[DEVICE] else None
@@ -178,9 +180,7 @@ class TorchOps(Source):
             self._bridge.stepscope_bridge_forget_tensors()
 
     def collect(self) -> Captured | None:
-        if self._held_memory is None or self._is_inside:  # the stream has it instead
-            return None
-        return self._held_memory.collect()
+        return self._held_memory.collect() if self._held_memory is not None else None
 
     def so_far(self) -> Captured | None:
         return self._held_memory.so_far() if self._held_memory is not None else None

@@ -78,6 +78,8 @@ class Agent:
         self._triggers: dict[str, Any] = dict(watching.TRIGGERS)
         if plan.get("failures") == "1":
             self._triggers["threading"] = ()
+        if plan["held_memory"] == "1":
+            self._triggers["numpy"] = ()
         watching.ImportWatch(native, self._triggers, self.imported)
         # An audit hook makes each audit event, such as sys._getframe(), 150 ns slower.
         if plan.get("devices") == "1" and any(map(os.path.exists, _DRIVERS)):
@@ -121,6 +123,9 @@ class Agent:
         if plan["tasks"] == "1":
             native.start_tasks()
         self._begin_stacks(plan["stacks"])
+        self._held_memory: Any = native.HeapSamples() if plan["held_memory"] == "1" else None
+        if self._held_memory is not None:
+            self._held_memory.start(with_python=True)
         self._sampler: Any = None
         if int(plan["sample_ns"]):
             self._sampler = native.Sampler(
@@ -238,6 +243,9 @@ class Agent:
             self._watch_threads()
             return
         try:
+            if name == "numpy":
+                self._native.sample_arrays()
+                return
             if self._frameworks is None:
                 self._frameworks = _imported_recorder(self._plan["frameworks"], self)
             self._frameworks.begin(name, self._plan)
@@ -274,11 +282,10 @@ class Agent:
             self._frameworks.stop(f"{self._plan['disk']}/{self._name}")
         if self._sampler is not None:
             self._sampler.stop()
-        facts = self._facts
-        self._note(
-            END,
-            {**self._totals(), "error": facts.last_error(), "found_program": facts.found_program()},
-        )
+        if self._held_memory is not None:
+            self._held_memory.stop()
+        ended = {"error": self._facts.last_error(), "found_program": self._facts.found_program()}
+        self._note(END, {**self._totals(), **ended})
         self._modules = 0  # note the facts once more
         self._tell()
         native.stop_stream()

@@ -2,8 +2,11 @@
 // be reused for a file of the program, which we must neither write to nor close.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <utility>
 
 namespace stepscope {
 
@@ -13,8 +16,13 @@ class OwnFile {
   OwnFile(const OwnFile&) = delete;
   OwnFile& operator=(const OwnFile&) = delete;
 
-  // Take over what open() has returned.
+  // Take over what open() has returned. In a program without stdin that would be 0, and stdin could
+  // be read.
   void take(int file) {
+    if (file >= 0 && file <= STDERR_FILENO) {
+      const int low = std::exchange(file, fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+      ::close(low);
+    }
     struct stat about{};
     file_ = file >= 0 && fstat(file, &about) == 0 ? file : -1;
     device_ = about.st_dev;

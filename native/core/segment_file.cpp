@@ -31,7 +31,7 @@ bool SegmentFile::is_there() {
       open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return fail(errno);
   file_.take(file);
-  end_ = lseek(file, 0, SEEK_END);
+  end_ = lseek(file_.number(), 0, SEEK_END);
   return true;
 }
 

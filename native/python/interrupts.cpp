@@ -69,6 +69,17 @@ nb::object shielded(nb::callable function) {
   });
 }
 
+// Calls a shielded function on the main thread, once the call that runs now has returned to Python.
+void call_soon(const nb::callable& function) {
+  const auto call = [](void* callable) {
+    const nb::object callee = nb::steal(static_cast<PyObject*>(callable));
+    const nb::object result = nb::steal(PyObject_CallNoArgs(callee.ptr()));
+    return result ? 0 : -1;
+  };
+  PyObject* const callee = function.inc_ref().ptr();
+  if (Py_AddPendingCall(call, callee) != 0) call(callee);  // 32 others wait already
+}
+
 // Executes a module and calls `after`. False with an exception set: the loader's, or that of
 // `after` without its traceback, whose frames are ours.
 bool executed(PyObject* loader, PyObject* after, PyObject* module) {
@@ -139,6 +150,7 @@ void drop_error() {
 
 void bind_interrupts(nb::module_& m) {
   m.def("shielded", &shielded, nb::arg("function"));
+  m.def("call_soon", &call_soon, nb::arg("function"));
   m.def("import_finder", &import_finder, nb::arg("wanted"), nb::arg("spec_of"));
   m.def("listen_to_libraries", &listen_to_libraries, nb::arg("listener"));
   m.def("importing", &importing, nb::arg("scope"), nb::arg("loader"), nb::arg("after"));

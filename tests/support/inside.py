@@ -27,6 +27,7 @@ PLAN = {
     "keep_newest": "0",
     "is_ring": "0",
     "gc_ns": "1000000",
+    "held_memory": "1",
     "tasks": "1",
     "stacks": "none",
     "sample_ns": "1000000",

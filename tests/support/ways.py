@@ -29,6 +29,7 @@ def see():
     import gc, io, json, os, resource, signal
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
     main["__builtins__"] = ""
+    of_libc = 3 << 31 # signals 32 and 33: it catches them once there is a second thread
     try:
         cwd = os.getcwd()
     except OSError as error:
@@ -49,7 +50,8 @@ def see():
             if name != b"STEPSCOPE_RUN"},
         flags=str(sys.flags), warnoptions=sys.warnoptions, xoptions=str(sys._xoptions),
         executable=sys.executable, prefix=sys.prefix, stdin=data, cwd=cwd, signals=handlers,
-        masks=[status[name] for name in ("SigBlk", "SigIgn", "ShdPnd", "SigPnd")],
+        masks=[int(status[name], 16) & ~of_libc
+            for name in ("SigBlk", "SigIgn", "ShdPnd", "SigPnd")],
         files=[name for name, file in files.items() if file], umask=os.umask(0o22),
         limits=[resource.getrlimit(each) for each in range(8)],
         cores=sorted(os.sched_getaffinity(0)), nice=os.nice(0), hooks=len(sys.path_hooks),

@@ -94,8 +94,10 @@ class Agent:
         # Since Python 3.12, os.fork() warns of threads, and ours would be the only ones.
         if sys.version_info >= (3, 12):
             self._rests = False
+            go_on = native.shielded(self._go_on)  # 3.13 warns after these hooks, 3.12 before them
             os.register_at_fork(
-                before=native.shielded(self._rest), after_in_parent=native.shielded(self._go_on)
+                before=native.shielded(self._rest),
+                after_in_parent=native.shielded(lambda: native.call_soon(go_on)),
             )
         os.register_at_fork(after_in_child=native.shielded(self._begin_in_child))
         _builtin("atexit").register(native.shielded(self.finish))

@@ -42,9 +42,9 @@ class BlockDraws {
   static constexpr int64_t kNever = INT64_MAX;
   static constexpr int64_t kLeastInterval = int64_t{1} << 17;
   static constexpr int64_t kLargestInterval = int64_t{1} << 32;
-  // A sample costs some µs, so 1,000 of them in a second cost less than 1 % of a core.
+  // A sample costs some µs, so 500 of them in a second cost less than 0.5 % of a core.
   static constexpr uint32_t kDrawsInTurn = 64;
-  static constexpr int64_t kTurnNs = 64'000'000;
+  static constexpr int64_t kTurnNs = 128'000'000;
 
   // Aims at the same number of samples in every turn, whatever the program allocates.
   void adapt(int64_t now_ns) {

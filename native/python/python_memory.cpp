@@ -98,30 +98,32 @@ inline bool is_drawn_small(size_t bytes) {
   return bytes <= kLargestSmall && object_draws.is_drawn(bytes);
 }
 
+// What is captured is copied: by reference it would need room on the stack in each call.
 template <size_t which>
 void* small_malloc(void* context, size_t bytes) {
-  const PyMemAllocatorEx& inner = small_inner[which];
   if (!is_drawn_small(bytes)) [[likely]]
-    return inner.malloc(context, bytes);
-  return make_large(bytes, [&](size_t more) { return inner.malloc(context, more); });
+    return small_inner[which].malloc(context, bytes);
+  return make_large(bytes,
+                    [context](size_t more) { return small_inner[which].malloc(context, more); });
 }
 
 template <size_t which>
 void* small_calloc(void* context, size_t count, size_t bytes) {
-  const PyMemAllocatorEx& inner = small_inner[which];
   size_t all = 0;
   if (__builtin_mul_overflow(count, bytes, &all) || !is_drawn_small(all)) [[likely]] {
-    return inner.calloc(context, count, bytes);
+    return small_inner[which].calloc(context, count, bytes);
   }
-  return make_large(all, [&](size_t more) { return inner.calloc(context, 1, more); });
+  return make_large(all,
+                    [context](size_t more) { return small_inner[which].calloc(context, 1, more); });
 }
 
 template <size_t which>
 void* small_realloc(void* context, void* block, size_t bytes) {
-  const PyMemAllocatorEx& inner = small_inner[which];
   if (!is_drawn_small(bytes)) [[likely]]
-    return inner.realloc(context, block, bytes);
-  return make_large(bytes, [&](size_t more) { return inner.realloc(context, block, more); });
+    return small_inner[which].realloc(context, block, bytes);
+  return make_large(bytes, [context, block](size_t more) {
+    return small_inner[which].realloc(context, block, more);
+  });
 }
 
 // ---- large blocks

@@ -246,7 +246,7 @@ class Samples(Table):
 class Held(Table):
     """Memory that the program kept for some time, as sampled blocks in the order of time.
 
-    Blocks are drawn by their size, at most 1,000 in a second of each kind: of tensors, of arrays,
+    Blocks are drawn by their size, at most 500 in a second of each kind: of tensors, of arrays,
     of Python's objects. A block released within 0.25 s is left out.
     """
 

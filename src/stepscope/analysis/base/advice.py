@@ -20,7 +20,11 @@ def advise(trace: Trace, remedy: Remedy, default: str | None = None) -> str:
 
     Of several frameworks that are imported, the one whose operators the trace has speaks.
     """
-    all_advice = [entry() for entry in ADVICE]
+    of_loops = [entry() for entry in ADVICE if entry().loop_in]
+    for advice in of_loops:
+        if remedy in advice.words and _has_frames_in(trace, advice.loop_in):
+            return advice.words[remedy]
+    all_advice = [entry() for entry in ADVICE if not entry().loop_in]
     running = [
         advice for advice in all_advice if advice.framework in _frameworks_with_operators(trace)
     ]
@@ -31,6 +35,15 @@ def advise(trace: Trace, remedy: Remedy, default: str | None = None) -> str:
     if default is not None:
         return default
     return next(advice.words[remedy] for advice in all_advice if advice.is_assumed)
+
+
+@shared
+def _files(trace: Trace) -> tuple[str, ...]:
+    return tuple(trace.strings.texts_of(distinct_ids(trace.stacks.frame).tolist()))
+
+
+def _has_frames_in(trace: Trace, file: str) -> bool:
+    return any(frame.startswith(file) for frame in _files(trace))
 
 
 @shared

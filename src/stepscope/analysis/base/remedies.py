@@ -20,11 +20,15 @@ class Remedy(Enum):
     FLOAT32 = auto()  # the type's name
     WHOLE_ARRAYS = auto()  # instead of lists
     BUCKETS = auto()  # in which gradients are exchanged
+    BACKGROUND = auto()  # where work is done beside the loop
+    LOADER = auto()  # the call that makes a loader, up to its arguments
+    LOADER_PREFIX = auto()  # of the names of those arguments
     PINNED_MEMORY = auto()  # the argument of a loader
     CHECKPOINTS = auto()
     FREED_GRADIENTS = auto()
     SMALLER_WORKSPACE = auto()
     LESS_UNUSED = auto()  # of what an allocator holds
+    LESS_KEPT = auto()  # what a loop may keep from every step
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Advice:
     framework: str  # as its package is called
     words: Mapping[Remedy, str]
     is_assumed: bool = False  # where a trace does not tell its framework
+    loop_in: str = ""  # the words of a library that has the loop: how its file begins
 
 
 # Each entry imports and returns the advice of one framework.

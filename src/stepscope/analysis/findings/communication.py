@@ -73,7 +73,7 @@ def _on_host(facts: Facts) -> Finding | None:
         title=f"Exposed communication takes {share_words(share, facts.ledger.unit)}: "
         f"{facts.trace.name_of(longest)}",
         text=f"Collectives run for {duration_text(whole_ns)}; for {duration_text(exposed_ns)} of "
-        f"that, the step does nothing else. "
+        f"that, the step does nothing else."
         f"{saving(exposed_ns, facts.ledger.unit, unit_ns)}",
         share=share,
         evidence=facts.on_timeline(longest),

@@ -76,7 +76,7 @@ def compiling_again(facts: Facts) -> Finding | None:
         id="recompilations",
         title=f"Compiling takes {share_words(share, spent.unit)}: {spot.words}",
         text=f"The loop compiles again and again{spot.called_from}: nothing that was compiled is "
-        f"reused. {saving(saves_ns, spent.unit, spent.unit_ns)}",
+        f"reused.{saving(saves_ns, spent.unit, spent.unit_ns)}",
         share=share,
         evidence=source_line(spot.place),
         fix="Compile once before the loop and call the result: a function that is created again "

@@ -206,6 +206,18 @@ class Facts:
         return advise(self.trace, remedy, default)
 
     @property
+    def background(self) -> str:
+        """Return where work can be done beside the loop; requests have no loader."""
+        usual = "a thread"
+        return usual if self.ledger.unit == "request" else self.advise(Remedy.BACKGROUND, usual)
+
+    def loader_with(self, **arguments: str) -> str:
+        """Return how the program makes its loader with some arguments."""
+        prefix = self.advise(Remedy.LOADER_PREFIX, "")
+        given = ", ".join(f"{prefix}{name}={value}" for name, value in arguments.items())
+        return f"{self.advise(Remedy.LOADER)}{given})"
+
+    @property
     def advice_to_record_children(self) -> str:
         """Return how to record child processes; empty if they are recorded."""
         is_alone = len({track.pid for track in self.trace.tracks}) < 2

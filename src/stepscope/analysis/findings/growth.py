@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.base.remedies import Remedy
 from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.code.sampled_stacks import any_in, own_path, sampled_stacks
 from stepscope.analysis.findings.facts import Facts
@@ -26,6 +27,7 @@ MODULE, IMPORTLIB = "<module>", ("<frozen importlib",)
 MIN_BYTES, MIN_SHARE, MIN_RANK = 16 << 20, 0.03, 0.9
 # The same where no sampled block explains the growth.
 UNKNOWN_BYTES, UNKNOWN_SHARE, UNKNOWN_RANK = 32 << 20, 0.10, 0.95
+KEEPERS = "a list or dict that only grows, a cache without a limit, a callback or an exception"
 QUARTERS = 4  # every quarter of the loop must leave something behind: a buffer is made once
 MIN_QUARTER = 0.1  # share of all growth that each quarter must have
 NEARLY_ALL = 0.95  # share of all growth at which what stayed is counted
@@ -66,8 +68,7 @@ def memory_growth(facts: Facts) -> Finding | None:
         f"{size_text(growth.late)} late; {_what_stayed(facts, growth, spot)}",
         share=share,
         evidence={"page": "memory"},
-        fix="Something is kept from every step: a list of tensors, a loss with its graph (use "
-        ".detach() or .item()), a cache without a limit.",
+        fix=f"Something keeps it: {facts.advise(Remedy.LESS_KEPT, KEEPERS)}.",
         severity=severity,
         places=spot.places,
     )

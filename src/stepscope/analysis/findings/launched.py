@@ -37,7 +37,7 @@ def device_finding(
     return Finding(
         id=identity,
         title=title,
-        text=f"{text} {saving(saves_ns, ledger.unit, of_ns)}",
+        text=f"{text}{saving(saves_ns, ledger.unit, of_ns)}",
         share=share,
         evidence=evidence,
         fix=fix,

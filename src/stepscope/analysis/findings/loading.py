@@ -29,10 +29,6 @@ MIN_RESTARTS = 0.3
 _ABOUT_WORKERS = re.compile(
     r"MultiProc\w*\.__init__$|\._?(try_)?shutdown_\w+$|\._init_workers$"
 ).search
-_RESTARTS = (
-    "Keep the workers from epoch to epoch: DataLoader(..., persistent_workers=True), or, with so "
-    "little data, load it without workers (num_workers=0)."
-)
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
 _WORKERS = 4  # threads; enough for most programs
 
@@ -71,7 +67,7 @@ def slow_loading(facts: Facts) -> Finding | None:
         text=text,
         share=share,
         evidence=evidence,
-        fix=_RESTARTS if _restarts(facts) else _fix(facts, loader),
+        fix=_fix(facts, loader),
         severity=Severity.of_share(share) if share >= MATTERS else Severity.LOW,
         saves_ns=loading_ns / facts.steps,
         of_ns=step_ns / facts.steps,
@@ -121,15 +117,22 @@ def _in_its_thread(facts: Facts, loading_ns: int) -> tuple[Place, ...]:
 
 
 def _fix(facts: Facts, loader: str) -> str:
+    prefix = facts.advise(Remedy.LOADER_PREFIX, "")
+    if _restarts(facts):
+        return (
+            "Keep the workers from epoch to epoch: "
+            f"{facts.loader_with(persistent_workers='True')}, or, with so little data, load it "
+            f"without workers ({prefix}num_workers=0)."
+        )
     if _WITH_WORKERS in loader:
         return (
-            "The loader's workers do not keep up: use more of them (num_workers), let them "
-            "prefetch more batches (prefetch_factor), or make reading an item cheaper."
-            + facts.advice_to_record_children
+            f"The loader's workers do not keep up: use more of them ({prefix}num_workers), let "
+            f"them prefetch more batches ({prefix}prefetch_factor), or make reading an item "
+            f"cheaper.{facts.advice_to_record_children}"
         )
-    pinned = facts.advise(Remedy.PINNED_MEMORY, "") if len(facts.work) else ""
-    workers = max(int(min(facts.trace.info.parallelism.get("cores", _WORKERS), _WORKERS)), 1)
-    return (
-        f"Load in the background: DataLoader(..., num_workers={workers}, "
-        f"persistent_workers=True{pinned}), or prepare the data once and keep it."
+    pinned = (
+        {"pin_memory": "True"} if len(facts.work) and facts.advise(Remedy.PINNED_MEMORY, "") else {}
     )
+    workers = max(int(min(facts.trace.info.parallelism.get("cores", _WORKERS), _WORKERS)), 1)
+    call = facts.loader_with(num_workers=str(workers), persistent_workers="True", **pinned)
+    return f"Load in the background: {call}, or prepare the data once and keep it."

@@ -50,6 +50,11 @@ class Finding:
     unit: str = "step"  # or "request", or "run" where there are no steps
     places: tuple[Place, ...] = ()  # lines of the program: the guilty one first, then its callers
 
+    def __post_init__(self) -> None:
+        # A gain is never larger than what is there.
+        if self.of_ns:
+            object.__setattr__(self, "saves_ns", min(self.saves_ns, self.of_ns))
+
     def to_json(self) -> dict[str, Any]:
         place = self.places[0] if self.places else Place("", 0, "")
         return asdict(self) | {

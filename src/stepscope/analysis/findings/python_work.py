@@ -22,7 +22,14 @@ from stepscope.analysis.code.sampled_stacks import SampledStack, any_in, last_na
 from stepscope.analysis.code.source_files import SourceFiles, imported_module
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot, share_words, taken
+from stepscope.analysis.findings.spots import (
+    Spot,
+    finding_at,
+    hot_spot,
+    share_words,
+    spent_words,
+    taken,
+)
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
@@ -92,11 +99,7 @@ def python_work(facts: Facts) -> Finding | None:
         return None
     data = ledger.where_stack(_prepares_data)
     is_data = ledger.each_ns(spot.which & data) >= DATA_SHARE * spot.each_ns
-    spent = (
-        f"{duration_text(spot.each_ns)} of every {ledger.unit}"
-        if ledger.unit != "run"
-        else (f"{duration_text(spot.each_ns)}")
-    )
+    spent = spent_words(ledger, spot.which)
     callee = _commonest_callee(facts, spot)
     if is_data and not alone and callee.rpartition(".")[2] in _WRITING:
         return finding_at(
@@ -116,10 +119,7 @@ def python_work(facts: Facts) -> Finding | None:
             title=f"Preparing data in the loop takes {taken(ledger, spot)}",
             text=f"{spent} is spent preparing data{calls}{spot.called_from}, and the model waits "
             "meanwhile.",
-            fix=(
-                "Do it once before the loop, or in the background: in the Dataset of a DataLoader "
-                "with num_workers."
-            ),
+            fix=f"Do it once before the loop, or in the background ({facts.background}).",
         )
     in_c_ns = ledger.each_ns(spot.which & ledger.spent_on(Cause.NATIVE))
     what = (Cause.NATIVE if 2 * in_c_ns > spot.each_ns else Cause.PYTHON).words
@@ -138,7 +138,11 @@ def python_work(facts: Facts) -> Finding | None:
         fix=(
             "Move it out of the loop if its result does not change, else replace Python loops by "
             "operations on whole arrays or tensors"
-            + ("." if alone else ", or prepare the next batch in a DataLoader's workers.")
+            + (
+                "."
+                if alone
+                else f", or prepare the next batch in the background ({facts.background})."
+            )
         ),
     )
     # A server that mostly has nothing to do keeps nobody waiting. What compresses or hashes all day

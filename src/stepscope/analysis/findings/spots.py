@@ -14,15 +14,17 @@ from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.steps.causes import PHASES
 from stepscope.analysis.steps.ledger import Ledger
-from stepscope.analysis.steps.unit import unit_words
+from stepscope.analysis.steps.unit import WHOLE_RUN, unit_words
 from stepscope.trace.model import Bool, Int64, Trace
-from stepscope.units import duration_text
+from stepscope.units import count_text, duration_text
 
 Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
 MOST = 0.6  # a callee must have this share of its caller's time to be the one to name
 # In a shorter time there are too few samples to say anything, and nobody waits for it.
 SHORTEST_NS = 100_000_000
+# What takes less of a step is in others too, where no sample saw it.
+LEAST_SEEN_NS = 5_000_000
 STRAY = 0.02  # share of samples that come a moment too late for what they are counted as
 # The loop is in a function that takes more of the run, or that trains for more of its time and does
 # more of all training: code that loads data may make a few tensors of them.
@@ -225,7 +227,7 @@ def finding_at(
     return Finding(
         id=identity,
         title=title,
-        text=f"{text} {saving(saves_ns, ledger.unit, ledger.whole_ns)}",
+        text=f"{text}{saving(saves_ns, ledger.unit, ledger.whole_ns)}",
         share=share,
         evidence=evidence or source_line(spot.place),
         fix=fix,
@@ -238,9 +240,30 @@ def finding_at(
 
 
 def saving(saves_ns: float, unit: str, of_ns: float) -> str:
-    """Say what would be won: ``Would save 81 ms of 89 ms a step.``"""
+    """Say what would be won: `` Would save 81 ms of 89 ms a step.``; empty if it is not known."""
+    if saves_ns <= 0:
+        return ""
     per_unit = "in all" if unit == "run" else f"a {unit}"
-    return f"Would save {duration_text(saves_ns)} of {duration_text(of_ns)} {per_unit}."
+    saved = duration_text(min(saves_ns, of_ns))
+    return f" Would save {saved} of {duration_text(of_ns)} {per_unit}."
+
+
+def is_occasional(ledger: Ledger, which: Bool) -> bool:
+    """Tell whether only some steps have such moments, and those long ones that samples see."""
+    steps = len(np.unique(ledger.step[which]))
+    if ledger.unit == WHOLE_RUN or not steps or ledger.in_most_steps(which):
+        return False
+    return ledger.each_ns(which) * ledger.count >= LEAST_SEEN_NS * steps
+
+
+def spent_words(ledger: Ledger, which: Bool) -> str:
+    """Return a time and in which steps: ``16 ms of every step``, ``In 4 of 40 steps, 160 ms``."""
+    each_ns = ledger.each_ns(which)
+    if is_occasional(ledger, which):
+        steps = len(np.unique(ledger.step[which]))
+        spent = duration_text(each_ns * ledger.count / steps)
+        return f"In {steps:,} of {count_text(ledger.count, ledger.unit)}, {spent}"
+    return duration_text(each_ns) + ("" if ledger.unit == WHOLE_RUN else f" of every {ledger.unit}")
 
 
 def tenths(trace: Trace, ledger: Ledger, which: Bool) -> int:
@@ -261,6 +284,8 @@ def share_words(share: float, unit: str) -> str:
 def taken(ledger: Ledger, spot: Spot) -> str:
     """Describe a spot's share and place: ``67% of a step: prepare (loop.py:6)``."""
     share = spot.each_ns / ledger.unit_ns if ledger.unit_ns else 0.0
+    if is_occasional(ledger, spot.which):
+        return f"{share:.0%} of all {ledger.unit}s, in some of them: {spot.words}"
     return f"{share_words(share, ledger.unit)}: {spot.words}"
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepscope.analysis.base.intervals import union
-from stepscope.analysis.code.sampled_stacks import NO_SAMPLE
+from stepscope.analysis.code.sampled_stacks import NO_SAMPLE, any_in
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import (
@@ -18,15 +18,21 @@ from stepscope.analysis.findings.spots import (
     place_words,
     share_words,
     source_line,
+    spent_words,
     taken,
 )
 from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.trace.model import RUNNING_STATES, Int64, ThreadState
-from stepscope.units import count_text, duration_text
+from stepscope.units import count_text
 
 MIN_SHARE = 0.05  # what takes less of a step is not worth the change
 MOST_AT_WORK = 0.5  # a wait for processes that compute for longer is what it takes
+EVENT_HANDLES = "asyncio/events.py"  # the file that calls what a loop has to do
+IN_A_TASK = (
+    "Await it: asyncio.sleep(), a client for asyncio, or asyncio.to_thread() around what blocks."
+)
 MIN_WORKERS_SHARE = 0.3  # of a step; workers that compute for less are not what it is about
 
 
@@ -105,8 +111,7 @@ def input_output(facts: Facts) -> Finding | None:
             "waiting-io",
             "Waiting for input and output",
             "is spent waiting there for a file, a socket or a child process",
-            "Do it in the background (a thread, a DataLoader's worker), less often, or keep what "
-            "was read.",
+            f"Do it in the background ({facts.background}), less often, or keep what was read.",
         ),
     )
 
@@ -171,8 +176,8 @@ def gil(facts: Facts) -> Finding | None:
             "only one thread at a time can."
         ),
         fix=(
-            "Do that work in another process (multiprocessing, a DataLoader's workers), or in code "
-            "that releases the GIL (NumPy, torch)."
+            "Do that work in another process, or in code that releases the GIL, as most of NumPy's "
+            "and of the frameworks' does."
         ),
         saves_ns=saves_ns,
     )
@@ -199,17 +204,25 @@ def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
         return None
     if _children_ns(facts, spot) > MOST_AT_WORK * spot.each_ns:
         return None  # what the workers do is told instead
-    spent = duration_text(spot.each_ns)
-    spent += "" if ledger.unit == "run" else f" of every {ledger.unit}"
+    spent = spent_words(ledger, spot.which)
+    blocks = _blocks_event_loop(ledger, spot)
     return finding_at(
         facts,
         spot,
         wait.identity,
-        title=f"{wait.what} takes {taken(ledger, spot)}",
-        text=f"{spent} {wait.sentence}{spot.called_from}.",
-        fix=wait.fix,
+        title=f"{wait.what} {'blocks the event loop for' if blocks else 'takes'} "
+        f"{taken(ledger, spot)}",
+        text=f"{spent} {wait.sentence}{spot.called_from}."
+        + (" No other task of the loop runs meanwhile." if blocks else ""),
+        fix=IN_A_TASK if blocks else wait.fix,
         saves_ns=saves_ns,
     )
+
+
+def _blocks_event_loop(ledger: Ledger, spot: Spot) -> bool:
+    """Tell whether an event loop calls the function that waits, and so waits as well."""
+    in_loop = ledger.where_stack(lambda stack: any_in(stack.frames, (EVENT_HANDLES,)))
+    return 2 * ledger.each_ns(spot.which & in_loop) > spot.each_ns
 
 
 def _saved_ns(facts: Facts, spot: Spot) -> float:

@@ -11,6 +11,10 @@ ADVICE = Advice(
         "first.",
         Remedy.NO_GRADIENTS: "Call it under `with paddle.no_grad():`, or set stop_gradient on its "
         "parameters.",
+        Remedy.BACKGROUND: "a thread, a DataLoader's worker",
+        Remedy.LOADER: "DataLoader(..., ",
+        Remedy.LESS_KEPT: "a list of tensors, a loss with its graph (use .detach() or .item()), a "
+        "cache without a limit",
         Remedy.FLOAT32: "paddle.float32",
         Remedy.WHOLE_ARRAYS: "Keep the data as one NumPy array from the start and convert that.",
         Remedy.CHECKPOINTS: "paddle.distributed.fleet.utils.recompute computes them again instead.",

@@ -19,7 +19,11 @@ ADVICE = Advice(
         Remedy.WHOLE_ARRAYS: "Keep the data as one NumPy array or tensor from the start, and use "
         "torch.from_numpy, which copies nothing, or torch.stack for a list of tensors.",
         Remedy.BUCKETS: "smaller gradient buckets (bucket_cap_mb), ",
-        Remedy.PINNED_MEMORY: ", pin_memory=True",
+        Remedy.BACKGROUND: "a thread, a DataLoader's worker",
+        Remedy.LOADER: "DataLoader(..., ",
+        Remedy.PINNED_MEMORY: "pin_memory",
+        Remedy.LESS_KEPT: "a list of tensors, a loss with its graph (use .detach() or .item()), a "
+        "cache without a limit",
         Remedy.CHECKPOINTS: "torch.utils.checkpoint around the layers computes them again instead.",
         Remedy.FREED_GRADIENTS: "call zero_grad(set_to_none=True), the default since PyTorch 2.0, "
         "before the forward pass.",
@@ -29,4 +33,14 @@ ADVICE = Advice(
         "do sizes that do not change from step to step.",
     },
     is_assumed=True,
+)
+
+TRAINER = Advice(
+    "torch",
+    {
+        Remedy.LOADER: "TrainingArguments(..., ",
+        Remedy.LOADER_PREFIX: "dataloader_",
+        Remedy.PINNED_MEMORY: "",  # it does by default
+    },
+    loop_in="transformers/trainer",
 )

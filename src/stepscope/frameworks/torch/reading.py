@@ -10,3 +10,4 @@ from stepscope.lazy import loader
 FORMULAS.register(loader("stepscope.frameworks.torch.flops:FORMULAS"))
 LANDMARKS.register(loader("stepscope.frameworks.torch.landmarks:LANDMARKS"))
 ADVICE.register(loader("stepscope.frameworks.torch.advice:ADVICE"))
+ADVICE.register(loader("stepscope.frameworks.torch.advice:TRAINER"))

@@ -33,6 +33,7 @@ MIN_QUARTER = 0.1  # share of all growth that each quarter must have
 NEARLY_ALL = 0.95  # share of all growth at which what stayed is counted
 # A line that explains less of the growth is not behind it.
 MIN_EXPLAINED = 0.25
+LARGE_BYTES = 1 << 20  # a sample has nearly all blocks of this size, with their own sizes
 MIN_ENLARGED = 3  # blocks, each larger than the one before, that are one that grows
 
 
@@ -144,8 +145,11 @@ def _left_behind(facts: Facts, begin_ns: int, end_ns: int) -> tuple[Path, float]
 
 
 def _rises(size: Int64) -> bool:
-    """Tell whether blocks are one that is made larger: each is a large one, and larger yet."""
-    return len(size) >= MIN_ENLARGED and size[0] >= MIN_BYTES and bool((np.diff(size) > 0).all())
+    """Tell whether blocks are one that is made larger and larger; small ones are not looked at."""
+    large = size[size >= LARGE_BYTES]
+    return (
+        len(large) >= MIN_ENLARGED and large[-1] >= MIN_BYTES and bool((np.diff(large) > 0).all())
+    )
 
 
 def _run_times(facts: Facts) -> Int64:

@@ -78,7 +78,7 @@ class Agent:
         self._triggers: dict[str, Any] = dict(watching.TRIGGERS)
         if plan.get("failures") == "1":
             self._triggers["threading"] = ()
-        if plan["held_memory"] == "1":
+        if plan.get("held_memory") == "1":
             self._triggers["numpy"] = ()
         watching.ImportWatch(native, self._triggers, self.imported)
         # An audit hook makes each audit event, such as sys._getframe(), 150 ns slower.
@@ -125,7 +125,7 @@ class Agent:
         if plan["tasks"] == "1":
             native.start_tasks()
         self._begin_stacks(plan["stacks"])
-        self._held_memory: Any = native.HeapSamples() if plan["held_memory"] == "1" else None
+        self._held_memory: Any = native.HeapSamples() if plan.get("held_memory") == "1" else None
         if self._held_memory is not None:
             self._held_memory.start(with_python=True)
         self._sampler: Any = None

@@ -26,7 +26,7 @@ def cause(
     wait: WaitReason = WaitReason.UNKNOWN,
     part: Part = Part.OTHER,
 ) -> Cause:
-    return cause_of_moment(of, state, wait, part, in_operator=False, in_gap=True)
+    return cause_of_moment(of, state, wait, part, in_operator=False, is_beside=False, in_gap=True)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,36 @@ def test_operators_of_a_backward_pass_in_an_optimizers_closure_are_backward() ->
     assert us(trace) == {"forward": 150, "backward": 420, "optimizer": 180, "other": 250}
 
 
+def test_operators_that_make_a_batch_or_clip_gradients_are_no_forward() -> None:
+    model = Call("Model", 200, 400, RANGE, rest=stated_fragment("Forward"))
+    calls = [
+        Call("aten::randn", 0, 150),  # the batch
+        Call("aten::mm", 210, 390),
+        Call("aten::mean", 400, 500),  # the loss
+        Call(ENGINE, 500, 800),
+        Call("aten::clamp_", 800, 850),  # of gradients
+        Call("Optimizer.step#SGD.step", 850, 950, RANGE),
+        Call("aten::argmax", 950, 1000),  # a metric
+    ]
+    assert us(trace_of_calls([step(0, 1000), model, *calls])) == {
+        "forward": 300,
+        "backward": 300,
+        "optimizer": 100,
+        "other": 300,
+    }
+
+
+def test_a_batch_that_an_optimizers_closure_makes_is_no_forward() -> None:
+    closure = [
+        Call("aten::randn", 100, 200),
+        Call("Model", 200, 400, RANGE, rest=stated_fragment("Forward")),
+        Call(ENGINE, 400, 700),
+    ]
+    optimizer = Call("Optimizer.step#LBFGS.step", 100, 900, RANGE)
+    trace = trace_of_calls([step(0, 1000), optimizer, *closure])
+    assert us(trace) == {"forward": 200, "backward": 300, "optimizer": 200, "other": 300}
+
+
 def test_while_the_thread_waits_for_the_backward_on_another_one_it_is_in_the_backward() -> None:
     trace = trace_of_calls([step(0, 1000), Call(ENGINE, 200, 900, track=1)])
     assert us(trace) == {"backward": 700, "other": 300}

@@ -14,7 +14,7 @@ from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.findings.transfers import host_waits
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import COMPUTING, Cause
 from stepscope.analysis.work.idle import IdleReason, waiting_calls
 from stepscope.analysis.work.work import WorkKind
 from stepscope.trace.model import NO_SLICE, Bool, Int64
@@ -38,7 +38,7 @@ FUSED = 0.7  # share of the time of tiny kernels that fusing them into larger on
 
 # What the host does in a gap while it runs the model; all else has findings of its own.
 _LAUNCHING = (
-    *(Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.LIBRARY, Cause.IDLE, Cause.OTHER),
+    *(*COMPUTING, Cause.LIBRARY, Cause.IDLE, Cause.OTHER),
     Cause.COMMUNICATION,
 )
 

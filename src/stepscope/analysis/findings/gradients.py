@@ -67,7 +67,11 @@ def spot_without_gradient(facts: Facts) -> Spot | None:
     needed |= moments_inside(facts, calls.rows) & _in_layers(facts)
     needed |= _in_optimizers(facts)
     needed |= ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
-    unused = (operator != NO_SLICE) & ~needed & ledger.spent_on(Cause.FORWARD, Cause.OTHER)
+    unused = (
+        (operator != NO_SLICE)
+        & ~needed
+        & ledger.spent_on(Cause.FORWARD, Cause.OPERATORS, Cause.OTHER)
+    )
     spot = hot_spot(ledger, unused)
     if spot is None:
         return None

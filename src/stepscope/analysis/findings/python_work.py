@@ -62,6 +62,7 @@ _WRITING = frozenset(
         *("to_csv", "to_json", "to_parquet", "to_pickle", "tofile", "imwrite", "savez_compressed"),
     }
 )
+_IN_CALLS = (Cause.NATIVE, Cause.FORWARD, Cause.OPERATORS, Cause.OTHER)
 _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.", "gzip.", "pickle.")
 
 
@@ -69,7 +70,7 @@ _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.",
 def tensors_from_lists(facts: Facts) -> Finding | None:
     """Find tensors that are built from Python lists, element by element."""
     ledger = facts.ledger
-    which = ledger.spent_on(Cause.NATIVE, Cause.FORWARD, Cause.OTHER) & ledger.where_stack(
+    which = ledger.spent_on(*_IN_CALLS) & ledger.where_stack(
         lambda stack: _makes_tensor_of_list(stack) or _makes_array_of_list(stack),
     )
     spot = hot_spot(ledger, which)
@@ -228,7 +229,7 @@ def library_call(facts: Facts) -> Finding | None:
             and phase_of_stack(stack) is None  # a trainer also runs the model
         ),
     )
-    which = same & ledger.spent_on(Cause.LIBRARY, Cause.FORWARD, Cause.NATIVE)
+    which = same & ledger.spent_on(Cause.LIBRARY, *_IN_CALLS)
     each_ns = ledger.each_ns(which)
     share = each_ns / ledger.unit_ns if ledger.unit_ns else 0.0
     if share < MIN_LIBRARY_SHARE or not entry:

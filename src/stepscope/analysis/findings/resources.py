@@ -9,7 +9,7 @@ from stepscope.analysis.calls.operator_inputs import operator_inputs
 from stepscope.analysis.findings.facts import Facts, ModelCalls, moments_inside
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import COMPUTING, Cause
 from stepscope.trace.model import NO_SLICE, NO_STACK, Bool
 
 # Threads for each core; a pool that is a little larger than the machine does no harm.
@@ -24,7 +24,7 @@ HALF = 0.5  # float64 takes twice the memory traffic and half of the vector unit
 
 _POOLS = ("torch threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _DOUBLES = frozenset({"double", "float64", "Double"})
-_COMPUTING = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
+_OF_LINES = (Cause.FORWARD, Cause.OPERATORS, Cause.OTHER, Cause.LIBRARY)
 
 
 @DETECTORS.register
@@ -42,10 +42,10 @@ def too_many_threads(facts: Facts) -> Finding | None:
         why = f"{threads:,.0f} threads of libraries ran: every pool has threads of its own."
         if threads < max(MANY_THREADS * cores, FEWEST):
             return None
-    spot = hot_spot(ledger, ledger.spent_on(*_COMPUTING))
+    spot = hot_spot(ledger, ledger.spent_on(*COMPUTING))
     if spot is None:
         return None
-    computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
+    computing_ns = ledger.each_ns(ledger.spent_on(*COMPUTING))
     return finding_at(
         facts,
         spot,
@@ -78,11 +78,11 @@ def float64(facts: Facts) -> Finding | None:
         share, which, evidence = _doubles_of_models(facts)
     if share < MIN_DOUBLE:
         return None
-    spot = hot_spot(ledger, which & ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY))
-    spot = spot or hot_spot(ledger, ledger.spent_on(*_COMPUTING))
+    spot = hot_spot(ledger, which & ledger.spent_on(*_OF_LINES))
+    spot = spot or hot_spot(ledger, ledger.spent_on(*COMPUTING))
     if spot is None:
         return None
-    computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
+    computing_ns = ledger.each_ns(ledger.spent_on(*COMPUTING))
     dtype = facts.advise(Remedy.FLOAT32)
     return finding_at(
         facts,

@@ -52,7 +52,7 @@ NODE_NS = 1_500  # what an operator pays for recording itself in a graph that is
 _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
 _READ_METHODS = frozenset({"item", "tolist"})
 _COPY_CALLS = (".astype", ".copy", ".clone", ".contiguous", "np.copy", "np.ascontiguousarray")
-_COPYING = (Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
+_COPYING = (Cause.FORWARD, Cause.OPERATORS, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
 _A_COPY = "copies its input or changes the type, device or layout"
 _CONVERT_ONCE = (
     "Convert once and keep the result: choose type, device and layout where the data is made, and "

@@ -17,7 +17,7 @@ from stepscope.analysis.findings.gradients import spot_without_gradient
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import COMPUTING, Cause
 from stepscope.analysis.steps.steps import step_table
 from stepscope.trace.model import NO_PARENT, NO_SLICE, Bool, Int64, SliceKind, Trace
 from stepscope.units import count_text, duration_text
@@ -39,7 +39,7 @@ MOST_CALLED_WITHIN = 8
 CALL_SHARE = 0.8
 
 _COPY = "copy.py"
-_WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
+_CALLED = (Cause.FORWARD, Cause.OPERATORS)
 
 
 @DETECTORS.register
@@ -55,19 +55,19 @@ def tiny_operators(facts: Facts) -> Finding | None:
     per_step = int(is_tiny.sum()) / facts.steps
     others_ns = float(duration_ns[~is_tiny].sum()) / facts.steps
     # Python between two operators is part of what calling them costs.
-    spent_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD)) - others_ns
+    spent_ns = ledger.each_ns(ledger.spent_on(*_CALLED, Cause.BACKWARD)) - others_ns
     if reading := reading_spot(facts):  # has a finding of its own
-        spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
+        spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(*_CALLED))
     if beside := spot_without_gradient(facts):  # has one, too
-        spent_ns -= ledger.each_ns(beside.which & ledger.spent_on(Cause.FORWARD))
+        spent_ns -= ledger.each_ns(beside.which & ledger.spent_on(*_CALLED))
     copying = _copying(facts)  # has one as well
-    spent_ns -= ledger.each_ns(copying & ledger.spent_on(Cause.FORWARD))
+    spent_ns -= ledger.each_ns(copying & ledger.spent_on(*_CALLED))
     if per_step < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
         # With a larger batch all that a step does would be done less often.
-        spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns
+        spent_ns = ledger.each_ns(ledger.spent_on(*COMPUTING) | _drawing(facts)) - others_ns
         if not _has_small_batch(facts, per_step) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
             return None
-    small = ledger.spent_on(Cause.FORWARD, Cause.LIBRARY) & ~np.isin(facts.operator, rows[~is_tiny])
+    small = ledger.spent_on(*_CALLED, Cause.LIBRARY) & ~np.isin(facts.operator, rows[~is_tiny])
     spot = hot_spot(ledger, (small | _own_backward(facts)) & ~copying)
     if spot is None:
         return None

@@ -49,6 +49,7 @@ class Cause(IntEnum):
     POLL = 24  # an event loop that waits for events
     CHILDREN = 25  # the processes that it has forked
     CORE = 26  # it could run, but other threads have all cores
+    OPERATORS = 27  # that are no part of the model: they make a batch, clip gradients, ...
 
     @property
     def words(self) -> str:
@@ -83,12 +84,14 @@ _WORDS = {
     Cause.POLL: "waiting for events",
     Cause.CHILDREN: "waiting for its child processes",
     Cause.CORE: "waiting for a core",
+    Cause.OPERATORS: "operators outside the model",
 }
 
 WAITS = (
     *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS, Cause.GIL),
     *(Cause.POLL, Cause.CHILDREN),
 )
+COMPUTING = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.OPERATORS)
 PHASES = (
     *(Cause.DATA_LOADING, Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.COMMUNICATION),
 )
@@ -175,11 +178,19 @@ def _closure(stack: SampledStack) -> tuple[Place, ...]:
 
 
 def cause_of_moment(
-    stack: SampledStack, state: int, wait: int, part: int, *, in_operator: bool, in_gap: bool
+    stack: SampledStack,
+    state: int,
+    wait: int,
+    part: int,
+    *,
+    in_operator: bool,
+    is_beside: bool,
+    in_gap: bool,
 ) -> Cause:
     """Return the cause of a sampled moment.
 
-    ``part`` is that of the slices then running; ``in_gap``: no operator has run for a while, nor
+    ``part`` is that of the slices then running; ``is_beside``: the operator is no part of the
+    model (see ``beside_the_model``); ``in_gap``: no operator has run for a while, nor
     will soon, so that the Python code is more than the glue between two operators.
     """
     cause, frameworks = cause_of_stack(stack), landmarks().packages
@@ -194,7 +205,8 @@ def cause_of_moment(
     if phase is Cause.OPTIMIZER:
         return phase
     if in_operator or (phase is not None and not in_gap):
-        return Cause.FORWARD if phase is None or phase is Cause.OTHER else phase
+        unstated = Cause.OPERATORS if is_beside else Cause.FORWARD
+        return unstated if phase is None or phase is Cause.OTHER else phase
     if phase is Cause.BACKWARD and stack.library in frameworks:
         return phase  # the engine works on another thread
     if state == ThreadState.BLOCKED:

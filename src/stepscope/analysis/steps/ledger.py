@@ -23,7 +23,12 @@ from stepscope.analysis.code.sampled_stacks import NO_SAMPLE, SampledStack, samp
 from stepscope.analysis.code.source_files import SourceFiles
 from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
-from stepscope.analysis.steps.parts import GLUE_NS, host_parts, thread_moments
+from stepscope.analysis.steps.parts import (
+    GLUE_NS,
+    beside_the_model,
+    host_parts,
+    thread_moments,
+)
 from stepscope.analysis.steps.start_up import start_up_idle_ns
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.work.work import device_work
@@ -257,6 +262,7 @@ def _moments(trace: Trace, window: _Window) -> Float64:
         samples.wait[rows],
         part,
         np.isin(kind, (SliceKind.OPERATOR, SliceKind.RUNTIME)),
+        np.append(beside_the_model(trace), False)[samples.slice[rows]],
         _long_gaps(trace, window).contain(time_ns),
     )
     cause = _causes(sampled_stacks(trace), np.stack(keys).astype(np.int64))
@@ -272,9 +278,12 @@ def _causes(stacks: Mapping[int, SampledStack], keys: Int64) -> Int8:
     distinct, which = np.unique(keys, axis=1, return_inverse=True)
     causes = [
         cause_of_moment(
-            stacks[stack], state, wait, part, in_operator=bool(operator), in_gap=bool(gap)
+            *(stacks[stack], state, wait, part),
+            in_operator=bool(operator),
+            is_beside=bool(beside),
+            in_gap=bool(gap),
         )
-        for stack, state, wait, part, operator, gap in distinct.T.tolist()
+        for stack, state, wait, part, operator, beside, gap in distinct.T.tolist()
     ]
     return np.array(causes, np.int8)[which.reshape(-1)]
 

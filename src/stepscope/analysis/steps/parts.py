@@ -8,7 +8,8 @@ The innermost slice with a part of its own decides, and everything inside it inh
 ``communication``  collectives of c10d and its backends: gloo, NCCL, MPI
 ``other``          compilations
 ``forward``        calls of modules, Forward ranges and plain operators, where nothing around them
-                   says otherwise: a forward that is recomputed in the backward pass is backward
+                   says otherwise: a forward that is recomputed in the backward pass is
+                   backward, and what makes a batch or clips gradients is ``other``
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import numpy as np
 from stepscope import _native
 from stepscope.analysis.base.intervals import Intervals, union
 from stepscope.analysis.base.shared import shared
-from stepscope.analysis.base.sums import nearest
+from stepscope.analysis.base.sums import inside, nearest
 from stepscope.analysis.base.tree import distinct_ids, is_named
-from stepscope.analysis.calls.backward import backward_functions
+from stepscope.analysis.calls.backward import backward_functions, in_graph, process_of_tracks
 from stepscope.analysis.calls.stated_parts import NO_PART, Int8, Part, stated_parts
 from stepscope.analysis.steps.phases import compile_marks
 from stepscope.trace.model import (
@@ -64,14 +65,52 @@ class Moments:
 def host_parts(trace: Trace) -> Int8:
     """Return the Part of every slice of the host; what runs on devices is OTHER."""
     slices = trace.slices
-    stated = stated_parts(trace)
-    own_part, is_forward = _own_parts(trace, stated), _forward_slices(trace, stated)
+    own_part, is_forward = _own_parts(trace)
+    beside = beside_the_model(trace)
     own_part[_in_closures(trace, own_part, is_forward)] = Part.FORWARD
+    own_part[beside] = Part.OTHER
+    is_forward &= ~beside
     part = _native.handed_down(slices.parent, own_part.astype(np.int32))
     forward = np.where(is_forward, np.int32(Part.FORWARD), np.int32(NO_PART))
     part = np.where(part == NO_PART, _native.handed_down(slices.parent, forward), part)
     part[part == NO_PART] = Part.OTHER
     return part.astype(np.int8)
+
+
+@shared
+def beside_the_model(trace: Trace) -> Bool:
+    """Return a mask of the operators of a training that run outside of the model and its loss.
+
+    Those are the ones of a thread between a backward pass and the next part of the model whose
+    gradient is computed: they make a batch, clip gradients, update weights by hand.
+    """
+    slices, stated = trace.slices, stated_parts(trace)
+    beside = np.zeros(len(slices), np.bool_)
+    own_part, is_forward = _own_parts(trace)
+    part = _native.handed_down(slices.parent, own_part.astype(np.int32))
+    part[_in_closures(trace, own_part, is_forward)] = NO_PART
+    is_backward, graph = part == Part.BACKWARD, in_graph(trace)
+    is_operator = (slices.kind == SliceKind.OPERATOR) & (part == NO_PART)
+    calls = stated == Part.FORWARD
+    model = ((is_operator | calls) & graph if graph.any() else calls) & ~is_backward
+    if not is_backward.any() or not model.any():
+        return beside
+    may_be = is_operator & ~graph & ~inside(slices.parent, calls)
+    process = process_of_tracks(trace)
+    for track in np.unique(slices.track[model]).tolist():
+        rows = np.flatnonzero(may_be & (slices.track == track))
+        begins = slices.start_ns[model & (slices.track == track)]
+        passes = slices.start_ns[is_backward & (process[slices.track] == process[track])]
+        time_ns = slices.start_ns[rows]
+        beside[rows] = _last_before(time_ns, begins) <= _last_before(time_ns, passes)
+    return beside
+
+
+def _last_before(time_ns: Int64, of: Int64) -> Int64:
+    """Return the latest of some times before each given one, -1 if there is none."""
+    ordered = np.append(np.int64(-1), np.sort(of))
+    before: Int64 = ordered[np.searchsorted(ordered, time_ns, side="right") - 1]
+    return before
 
 
 @shared
@@ -90,8 +129,9 @@ def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
     return _without_glue(Moments(*columns))
 
 
-def _own_parts(trace: Trace, stated: Int8) -> Int8:
-    slices, strings = trace.slices, trace.strings
+def _own_parts(trace: Trace) -> tuple[Int8, Bool]:
+    """Return the parts that slices have by themselves, and which are forward if nothing else."""
+    slices, strings, stated = trace.slices, trace.strings, stated_parts(trace)
     # Tables by id, not np.isin: names are few, slices are many.
     of_name = np.full(len(strings), NO_PART, np.int8)
     present = distinct_ids(slices.name)
@@ -106,7 +146,7 @@ def _own_parts(trace: Trace, stated: Int8) -> Int8:
     on_device = np.zeros(max(SliceKind) + 1, np.bool_)
     on_device[list(DEVICE_KINDS)] = True
     own_part[on_device[slices.kind]] = Part.OTHER
-    return own_part
+    return own_part, _forward_slices(trace, stated)
 
 
 @lru_cache(_KNOWN_NAMES)
@@ -159,6 +199,7 @@ def _without_glue(moments: Moments) -> Moments:
     part = moments.part.copy()
     between = np.flatnonzero(np.isin(part[1:-1], (Part.OTHER, Part.OPTIMIZER))) + 1
     short = moments.end_ns[between] - moments.start_ns[between] <= GLUE_NS
-    glue = between[short & (part[between - 1] == part[between + 1])]
+    same = (part[between - 1] == part[between + 1]) & (part[between - 1] != Part.OTHER)
+    glue = between[short & same]
     part[glue] = part[glue - 1]
     return _runs(part, moments.start_ns, moments.end_ns)

@@ -21,21 +21,24 @@ from stepscope.analysis.device.power import DevicePower, device_power
 from stepscope.analysis.device.roofline import flops_utilisation
 from stepscope.analysis.device.steps import DeviceStep, device_step
 from stepscope.analysis.findings import Finding, Severity, find_problems
+from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.findings.pauses import SomeSteps, some_steps
 from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
 from stepscope.analysis.memory.peak import PeakMemory, peaks_of_memory
 from stepscope.analysis.quantities import Quantity, measured_quantities
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.cores import CoreShortage, core_shortage
-from stepscope.analysis.steps.ledger import Ledger, ledger
+from stepscope.analysis.steps.ledger import Ledger, ledger, ledger_of, ledger_with_startup
 from stepscope.analysis.steps.phases import phase_table, without_compilation
 from stepscope.analysis.steps.start_up import start_up_idle_ns
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.analysis.work.work import device_work
-from stepscope.trace.model import Trace
+from stepscope.trace.model import Bool, Trace
 from stepscope.units import duration_text
 
 MIN_ROW_SHARE = 0.005  # what takes less of a step is summed up as the rest
+MIN_IMPORTS_NS = 20e6  # a few samples of imports that are not marked say little
 
 _LINES = 5
 
@@ -115,6 +118,7 @@ class Answer:
     cores: CoreShortage | None = None  # None: nothing was sampled
     measures: tuple[Quantity, ...] = ()  # from outside the package, where they were recorded
     threads: float = 1.0  # average number of threads in steps, or at work in a run without steps
+    some_steps: SomeSteps | None = None  # those that do more than the others; they count nowhere
 
     def to_json(self) -> dict[str, Any]:
         steps = self.steps
@@ -134,6 +138,7 @@ class Answer:
             "device": None if self.device is None else self.device.to_json(),
             "unit": self.unit,
             "unit_ns": round(self.unit_ns),
+            "some_steps": self.some_steps.to_json() if self.some_steps is not None else None,
             "threads": round(self.threads, 1),
             "where": [_row_json(row) for row in self.where],
             "lines": [_row_json(row) for row in self.lines],
@@ -155,8 +160,10 @@ def answer(trace: Trace) -> Answer:
     """Return the answer to what is slow in a program, and why."""
     with shared_analyses():
         findings = tuple(find_problems(trace))
-        spent = ledger(trace)
-        steps = _step_facts(trace)
+        some = some_steps(Facts(trace))
+        usual = _usual_steps(trace, some)
+        spent = ledger(trace) if some is None else ledger_of(trace, usual)
+        steps = _step_facts(trace, usual)
         where = _where(spent)
         lines = _lines(spent)
         device = _device_facts(trace)
@@ -175,9 +182,10 @@ def answer(trace: Trace) -> Answer:
             memory=tuple(peaks_of_memory(trace)),
             power=device_power(trace),
             counters=counter_means(trace),
-            cores=core_shortage(trace),
+            cores=core_shortage(trace, spent),
             measures=measured_quantities(trace),
             threads=spent.threads,
+            some_steps=some,
         )
 
 
@@ -190,17 +198,25 @@ def _device_facts(trace: Trace) -> DeviceFacts | None:
     return DeviceFacts(step, flops_utilisation(trace), _top_lines(spent, whole_ns))
 
 
-def _step_facts(trace: Trace) -> StepFacts | None:
-    steps, steady = step_table(trace), steady_steps(trace)
+def _usual_steps(trace: Trace, some: SomeSteps | None) -> Bool:
+    """Return a mask of the steady steps without those that also do something else."""
+    usual = steady_steps(trace).copy()
+    if some is not None:
+        usual[some.steps] = False
+    return usual
+
+
+def _step_facts(trace: Trace, usual: Bool) -> StepFacts | None:
+    steps = step_table(trace)
     if not len(steps):
         return None
-    time_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)[steady]
+    time_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)[usual]
     how = steps.by.value
     if steps.by is StepsBy.MODULE:
         how = f"one per call of {steps.name.rpartition(': ')[2]}"
     return StepFacts(
         count=len(steps),
-        steady=int(steady.sum()),
+        steady=int(usual.sum()),
         unit=steps.unit,
         how=how,
         mean_ns=float(time_ns.mean()),
@@ -251,6 +267,7 @@ def _start_up(trace: Trace) -> StartUp | None:
     begin, end = info.start_ns, info.end_ns
     phases = [(phase.name, float(phase.total_ns)) for phase in phase_table(trace)]
     if not len(steps):
+        phases = _with_sampled_imports(trace, phases)
         once_ns = 0.0 if len(trace.samples) else float(start_up_idle_ns(trace))
         compiled_ns = sum(ns for _, ns in phases)
         if once_ns > compiled_ns:  # devices wait for the compiler, too
@@ -265,6 +282,16 @@ def _start_up(trace: Trace) -> StartUp | None:
         first = union(steps.start_ns[warming], steps.end_ns[warming])
         parts.append(("first steps", float(first.total_ns)))
     return StartUp(float(end - begin), tuple(parts))
+
+
+def _with_sampled_imports(trace: Trace, phases: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Count imports as the samples show them, if those have more: not every import is marked."""
+    sampled_ns = ledger_with_startup(trace).by_cause().get(Cause.IMPORT, 0.0)
+    marked_ns = dict(phases).get("import", 0.0)
+    if sampled_ns < max(marked_ns, MIN_IMPORTS_NS):
+        return phases
+    rest = [phase for phase in phases if phase[0] != "import"]
+    return sorted([*rest, ("import", sampled_ns)], key=lambda phase: -phase[1])
 
 
 def _verdict(

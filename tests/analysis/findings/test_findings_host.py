@@ -241,6 +241,21 @@ def test_an_evaluation_is_told_without_a_gain() -> None:
         assert "Worth knowing: Every 10th step" in answer(program.trace()).verdict
 
 
+def test_what_some_steps_do_is_in_no_share_of_the_others() -> None:
+    program = training(spend(PREPARE, PYTHON, 150 * MS), only=[10, 20, 30], steps=41)
+    with shared_analyses():
+        usual, some = answer(training(nothing).trace()), answer(program.trace())
+    assert some.steps is not None and usual.steps is not None
+    assert (some.steps.count, some.steps.steady) == (41, 37)
+    assert some.steps.mean_ns == usual.steps.mean_ns == STEP_NS
+    shares = {row.what: pytest.approx(row.share) for row in usual.where}
+    assert {row.what: row.share for row in some.where} == shares
+    told = some.to_json()["some_steps"]
+    assert (told["steps"], told["file"]) == (3, "train.py")
+    assert told["ns"] == pytest.approx(150 * MS, rel=0.001)
+    assert usual.to_json()["some_steps"] is None
+
+
 def test_what_one_step_does_is_no_finding() -> None:
     program = training(spend(SAVE, NATIVE, 300 * MS), only=[9])
     assert finding_of(program, "work-in-some-steps") is None

@@ -84,7 +84,8 @@ def test_the_answer_says_who_had_the_cores() -> None:
 
 
 def test_threads_of_operators_that_had_no_core_make_the_operators_doubtful() -> None:
-    shortage = core_shortage(recorded(waits_us=4_000, pool_ready=0.5))
+    trace = recorded(waits_us=4_000, pool_ready=0.5)
+    shortage = core_shortage(trace, ledger(trace))
     assert shortage is not None
     assert shortage.pool_share == pytest.approx(0.5 * MODEL_US / 14_000, abs=0.01)
     assert "makes operators seem slower than they are" in shortage.words

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from stepscope.analysis.code.own_lines import Place
@@ -75,40 +78,68 @@ def _fix_of_collections(facts: Facts, spot: Spot | None) -> str:
     )
 
 
-@DETECTORS.register
-def work_in_some_steps(facts: Facts) -> Finding | None:
-    """Find work that makes a few steps longer: an evaluation, a checkpoint, a log.
+@dataclass(frozen=True, slots=True)
+class SomeSteps:
+    """The steps that also do what the others do not: an evaluation, a checkpoint, a log."""
 
-    A step that takes long and does nothing else than the others is no finding, nor is a single one:
-    both stand on the chart of the steps.
+    words: str  # "Every 10th step spends 38 ms in evaluate (train.py:23)"
+    steps: Int64
+    each_ns: float  # of that work, in each of these steps
+    usual_ns: float  # how long the median step takes
+    spot: Spot
+    cause: Cause
+
+    def to_json(self) -> dict[str, Any]:
+        place = self.spot.place._asdict()
+        return {"what": self.words, "steps": len(self.steps), "ns": round(self.each_ns), **place}
+
+
+def some_steps(facts: Facts) -> SomeSteps | None:
+    """Find work that makes a few steps longer, and that the other steps do not do.
+
+    A step that takes long and does nothing else than the others is none of these, nor is a single
+    one: both stand on the chart of the steps.
     """
-    breakdown, counted = facts.breakdown, facts.counted
+    breakdown, counted, ledger = facts.breakdown, facts.counted, facts.ledger
     if counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
         return None
     time_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
     usual_ns = float(np.median(time_ns[counted]))
     slow = np.flatnonzero(counted & (time_ns >= SLOW_FACTOR * usual_ns))
-    spot = _seldom_spot(facts.ledger, slow)
+    spot = _seldom_spot(ledger, slow)
     if spot is None:
         return None
-    ledger = facts.ledger
     own_ns = np.bincount(ledger.step[spot.which], ledger.weight_ns[spot.which], len(time_ns))
     slow = np.flatnonzero(own_ns >= MIN_EXTRA * float(own_ns.max()))
     cause = Cause(int(np.bincount(ledger.cause[spot.which], ledger.weight_ns[spot.which]).argmax()))
-    spent_ns = float(own_ns[slow].sum())
     lost_ns = float((time_ns[slow] - usual_ns).sum())
+    spent_ns = float(own_ns[slow].sum())
     if len(slow) < MIN_SLOW or spent_ns < MIN_EXTRA * lost_ns or _is_reported(facts, cause):
         return None
+    each_ns = spent_ns / len(slow)
+    which = _which_steps(np.flatnonzero(counted), slow)
+    words = f"{which} {duration_text(each_ns)} in {spot.words}"
+    return SomeSteps(words, slow, each_ns, usual_ns, spot, cause)
+
+
+@DETECTORS.register
+def work_in_some_steps(facts: Facts) -> Finding | None:
+    """Report what makes a few steps longer."""
+    some = some_steps(facts)
+    if some is None:
+        return None
+    ledger, breakdown, slow = facts.ledger, facts.breakdown, some.steps
+    spent_ns = some.each_ns * len(slow)
     share = spent_ns / ledger.total_ns
-    is_training = cause in PHASES  # an evaluation: whether it is worth its time is not ours to say
-    each_ns, start_ns = spent_ns / len(slow), int(breakdown.start_ns[slow[0]])
+    # An evaluation: whether it is worth its time is not ours to say.
+    is_training = some.cause in PHASES
+    start_ns = int(breakdown.start_ns[slow[0]])
     return Finding(
         id="work-in-some-steps",
-        title=f"{_which_steps(np.flatnonzero(counted), slow)} {duration_text(each_ns)} in "
-        f"{spot.words}",
-        text=f"The median step takes {duration_text(usual_ns)}. What those {len(slow):,} of "
-        f"{facts.steps:,} steps do in addition is mostly {cause.words}{spot.called_from}; it takes "
-        f"{share:.0%} of all steps' time.",
+        title=some.words,
+        text=f"The median step takes {duration_text(some.usual_ns)}. What those {len(slow):,} of "
+        f"{facts.steps:,} steps do in addition is mostly {some.cause.words}"
+        f"{some.spot.called_from}; it takes {share:.0%} of all steps' time.",
         share=share,
         evidence=moment(start_ns, start_ns + int(breakdown.duration_ns[slow[0]])),
         fix="Do it less often, or on less data, if that is enough."
@@ -117,7 +148,7 @@ def work_in_some_steps(facts: Facts) -> Finding | None:
         severity=Severity.LOW if is_training else Severity.of_share(share),
         saves_ns=0.0 if is_training else spent_ns / facts.steps,
         of_ns=ledger.whole_ns,
-        places=spot.places,
+        places=some.spot.places,
     )
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.base.intervals import Intervals, union
-from stepscope.analysis.base.shared import shared
 from stepscope.analysis.base.sums import summed
-from stepscope.analysis.steps.ledger import ledger
+from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.steps.unit import unit_words
 from stepscope.trace.model import NO_STACK, RUNNING_STATES, Float64, ThreadState, Trace
@@ -72,12 +71,10 @@ class CoreShortage:
         }
 
 
-@shared
-def core_shortage(trace: Trace) -> CoreShortage | None:
+def core_shortage(trace: Trace, spent: Ledger) -> CoreShortage | None:
     """Return how long the program waited for cores; None where nothing was sampled."""
     if not len(trace.samples):
         return None
-    spent = ledger(trace)
     time = _counted_time(trace)
     return CoreShortage(
         unit=spent.unit,

@@ -123,13 +123,26 @@ class _Window:
 @shared
 def ledger(trace: Trace) -> Ledger:
     """Return where the time of the steady steps goes, or that of the run without steps."""
-    return _without(ledger_with_startup(trace), *_STARTUP)
+    return _without_startup(ledger_with_startup(trace))
 
 
 @shared
 def ledger_with_startup(trace: Trace) -> Ledger:
     """Return the same including imports and compilations."""
-    made = _whole_ledger(trace)
+    return _ledger_of(trace, steady_steps(trace))
+
+
+def ledger_of(trace: Trace, counted: Bool) -> Ledger:
+    """Return where the time of some of the steps goes."""
+    return _without_startup(_ledger_of(trace, counted))
+
+
+def _without_startup(made: Ledger) -> Ledger:
+    return made.take(~made.spent_on(*_STARTUP))
+
+
+def _ledger_of(trace: Trace, counted: Bool) -> Ledger:
+    made = _whole_ledger(trace, counted)
     idles, waits = made.spent_on(Cause.POLL), made.spent_on(Cause.CORE)
     if made.unit == "step":
         idles[:] = False
@@ -140,7 +153,7 @@ def ledger_with_startup(trace: Trace) -> Ledger:
     )
 
 
-def _whole_ledger(trace: Trace) -> Ledger:
+def _whole_ledger(trace: Trace, counted: Bool) -> Ledger:
     steps = step_table(trace)
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
@@ -150,21 +163,20 @@ def _whole_ledger(trace: Trace) -> Ledger:
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
         return made
-    steady = steady_steps(trace)
-    made = _ledger(trace, _step_windows(trace), steps.unit, int(steady.sum()))
+    made = _ledger(trace, _step_windows(trace, counted), steps.unit, int(counted.sum()))
     if steps.by is StepsBy.REQUEST and len(trace.samples):
         return made
     breakdown = step_breakdown(trace)
-    exact_ns = breakdown.parts_ns[steady].sum(axis=0)
-    on_device = bool(breakdown.on_device[steady].any())
+    exact_ns = breakdown.parts_ns[counted].sum(axis=0)
+    on_device = bool(breakdown.on_device[counted].any())
     return _with_exact_parts(made, exact_ns, on_device=on_device)
 
 
-def _step_windows(trace: Trace) -> list[_Window]:
-    steps, steady = step_table(trace), steady_steps(trace)
+def _step_windows(trace: Trace, counted: Bool) -> list[_Window]:
+    steps = step_table(trace)
     windows = []
-    for track in np.unique(steps.track[steady]).tolist():
-        mine = np.flatnonzero(steady & (steps.track == track))
+    for track in np.unique(steps.track[counted]).tolist():
+        mine = np.flatnonzero(counted & (steps.track == track))
         time = union(steps.start_ns[mine], steps.end_ns[mine])
         windows.append(_Window(track, time, steps.start_ns[mine], mine))
     return windows
@@ -359,7 +371,3 @@ def _with_parts(made: Ledger, parts: list[tuple[Part, float]]) -> Ledger:
         row=np.concatenate([made.row, nothing]),
         stack=np.concatenate([made.stack, nothing]),
     )
-
-
-def _without(made: Ledger, *causes: Cause) -> Ledger:
-    return made.take(~made.spent_on(*causes))

@@ -159,7 +159,7 @@ def gil(facts: Facts) -> Finding | None:
     holders = _holders(facts)
     path = hottest_path(facts, holders)
     spot = Spot(path or spot.path, waits, each_ns)
-    saves_ns = _saved_ns(facts, spot)
+    saves_ns = _saved_ns(facts, spot, _children_ns(facts, spot))
     if saves_ns < MIN_SHARE * ledger.unit_ns:
         return None
     others = np.unique(samples.track[holders])
@@ -199,11 +199,12 @@ def _holders(facts: Facts) -> Int64:
 def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
     ledger = facts.ledger
     spot = hot_spot(ledger, ledger.spent_on(*wait.causes))
-    saves_ns = _saved_ns(facts, spot) if spot else 0.0
-    if spot is None or saves_ns < MIN_SHARE * ledger.unit_ns:
+    if spot is None:
         return None
-    if _children_ns(facts, spot) > MOST_AT_WORK * spot.each_ns:
-        return None  # what the workers do is told instead
+    at_work_ns = _children_ns(facts, spot)
+    saves_ns = _saved_ns(facts, spot, at_work_ns)
+    if saves_ns < MIN_SHARE * ledger.unit_ns or at_work_ns > MOST_AT_WORK * spot.each_ns:
+        return None  # what workers do has a finding of its own
     spent = spent_words(ledger, spot.which)
     blocks = _blocks_event_loop(ledger, spot)
     return finding_at(
@@ -225,13 +226,13 @@ def _blocks_event_loop(ledger: Ledger, spot: Spot) -> bool:
     return 2 * ledger.each_ns(spot.which & in_loop) > spot.each_ns
 
 
-def _saved_ns(facts: Facts, spot: Spot) -> float:
+def _saved_ns(facts: Facts, spot: Spot, at_work_ns: float) -> float:
     """Return the time saved if threads no longer wait, as far as there are cores for them.
 
-    Waiting for child processes saves nothing as long as those compute.
+    Waiting for child processes saves nothing while those are at work.
     """
     ledger, samples = facts.ledger, facts.trace.samples
-    waits_ns = spot.each_ns - _children_ns(facts, spot)
+    waits_ns = spot.each_ns - at_work_ns
     cores = facts.trace.info.parallelism.get("cores", 0.0)
     if not cores or ledger.threads <= cores:
         return waits_ns
@@ -273,14 +274,11 @@ def children_at_work(facts: Facts) -> Int64:
 def workers(facts: Facts) -> Finding | None:
     """Say what child processes compute while the program waits for them: no gain is promised."""
     ledger = facts.ledger
-    waits = ledger.spent_on(*_FOR_CHILDREN)
-    spot = hot_spot(ledger, waits)
-    if spot is None or _children_ns(facts, spot) < MIN_WORKERS_SHARE * ledger.unit_ns:
+    spot = hot_spot(ledger, ledger.spent_on(*_FOR_CHILDREN))
+    share = _children_ns(facts, spot) / ledger.unit_ns if spot else 0.0
+    path = hottest_path(facts, children_at_work(facts)) if share >= MIN_WORKERS_SHARE else ()
+    if spot is None or not path:
         return None
-    path = hottest_path(facts, children_at_work(facts))
-    if not path:
-        return None
-    share = _children_ns(facts, spot) / ledger.unit_ns
     return Finding(
         id="workers-at-work",
         title=f"Worker processes compute for {share_words(share, ledger.unit)}: "

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from made_trace import Call, Sample, trace_of_calls
+from sample_traces import ONE_RANK, sample_name
+from stepscope.analysis.answer import answer
+from stepscope.analysis.base.shared import shared_analyses
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import FEWEST_SAMPLES, ledger
+from stepscope.formats import read_trace
 from stepscope.trace.model import ThreadState, Trace, WaitReason
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STEP_US = 10_000
 STEPS = 5
@@ -142,3 +151,20 @@ def test_too_few_samples_of_a_part_are_not_scaled() -> None:
     samples = [Sample(STEP_US + 4_000, STEP_US + 5_000, MODEL, ThreadState.NATIVE)]
     share_of = shares(trace_of_calls(calls, samples=samples, end_ns=STEPS * STEP_US * 1000))
     assert share_of[Cause.FORWARD] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("path", ONE_RANK, ids=sample_name)
+def test_no_share_is_above_the_whole_no_time_negative_no_gain_larger_than_what_is_there(
+    path: Path,
+) -> None:
+    trace = read_trace(path)
+    with shared_analyses():
+        spent, result = ledger(trace), answer(trace)
+    assert (spent.weight_ns >= 0).all()
+    assert sum(spent.by_cause().values()) == pytest.approx(spent.unit_ns)
+    assert spent.unit_ns <= spent.whole_ns
+    rows = [*result.where, *result.lines]
+    assert all(row.ns >= 0 and 0 <= row.share <= 1 + 1e-9 for row in rows)
+    assert sum(row.share for row in result.where) <= 1 + 1e-9
+    for finding in result.findings:
+        assert 0 <= (finding.saves_ns or 0.0) <= finding.of_ns * (1 + 1e-9), finding.title

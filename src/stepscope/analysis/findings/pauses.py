@@ -10,8 +10,9 @@ import numpy as np
 from stepscope.analysis.code.own_lines import Place
 from stepscope.analysis.findings.facts import Facts, moment
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
-from stepscope.analysis.findings.spots import STRAY, Spot, hot_spot
+from stepscope.analysis.findings.spots import Spot, hot_spot
 from stepscope.analysis.steps.causes import PHASES, WAITS, Cause
+from stepscope.analysis.steps.cores import ready_in_steps
 from stepscope.analysis.steps.ledger import Ledger
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
@@ -27,6 +28,8 @@ SLOW_FACTOR = 2.0
 MIN_SLOW = 2  # what happens once is no habit of the program
 MIN_REGULAR = 3  # fewer do not show a distance
 MIN_EXTRA = 0.5  # what slow steps do besides must explain this share of the time that they lose
+# Samples come late where all cores are busy: some of a line's are counted to the next step.
+MOST_STRAY = 0.05
 MIN_REPORTED = 0.05  # what takes more of a step has a finding of its own, with the same line
 
 _COLLECTS = ("gc.collect", "collect")
@@ -104,13 +107,15 @@ def some_steps(facts: Facts) -> SomeSteps | None:
     if counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
         return None
     time_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
+    whole_ns = float(np.median(time_ns[counted]))
+    time_ns = time_ns - ready_in_steps(facts.trace)  # others on the machine make any step slow
     usual_ns = float(np.median(time_ns[counted]))
     slow = np.flatnonzero(counted & (time_ns >= SLOW_FACTOR * usual_ns))
     spot = _seldom_spot(ledger, slow)
     if spot is None:
         return None
     own_ns = np.bincount(ledger.step[spot.which], ledger.weight_ns[spot.which], len(time_ns))
-    slow = np.flatnonzero(own_ns >= MIN_EXTRA * float(own_ns.max()))
+    slow = np.flatnonzero(own_ns >= MIN_EXTRA * float(np.median(own_ns[slow])))
     cause = Cause(int(np.bincount(ledger.cause[spot.which], ledger.weight_ns[spot.which]).argmax()))
     lost_ns = float((time_ns[slow] - usual_ns).sum())
     spent_ns = float(own_ns[slow].sum())
@@ -119,7 +124,7 @@ def some_steps(facts: Facts) -> SomeSteps | None:
     each_ns = spent_ns / len(slow)
     which = _which_steps(np.flatnonzero(counted), slow)
     words = f"{which} {duration_text(each_ns)} in {spot.words}"
-    return SomeSteps(words, slow, each_ns, usual_ns, spot, cause)
+    return SomeSteps(words, slow, each_ns, whole_ns, spot, cause)
 
 
 @DETECTORS.register
@@ -190,7 +195,7 @@ def _seldom_lines(ledger: Ledger, is_slow: Bool) -> set[Place]:
         for stack in np.flatnonzero(weights).tolist():
             for place in set(ledger.stacks[stack].own):
                 sums[place] = sums.get(place, 0.0) + float(weights[stack])
-    return {place for place in whole if others.get(place, 0.0) <= STRAY * whole[place]}
+    return {place for place in whole if others.get(place, 0.0) <= MOST_STRAY * whole[place]}
 
 
 def _is_reported(facts: Facts, cause: Cause) -> bool:

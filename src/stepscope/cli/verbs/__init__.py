@@ -9,6 +9,7 @@ from stepscope.cli.base.command import Command
 # In the order of `stepscope --help`.
 _PLACES = {
     "run": "run:Run",
+    "try": "try_:Try",
     "summary": "summary:Summary",
     "report": "report:MakeReport",
     "view": "view:View",

@@ -1,0 +1,1 @@
+"""Changes to a program that may make it faster, and the trial that measures each of them."""

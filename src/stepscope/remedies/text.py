@@ -1,0 +1,115 @@
+"""The end of a trial, as text and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stepscope.remedies.remedy import COMPILED
+from stepscope.remedies.rounds import RUN
+from stepscope.remedies.trial import Result, Tried, steps_to_pay
+from stepscope.units import duration_text, size_text
+
+_SLOW_START_S = 2.0
+
+
+def as_text(result: Result, program: str, patch: Path) -> str:
+    """Return what users read when the trial has ended."""
+    lines = [_first_line(result, program)]
+    width = max((len(_name(each)) for each in result.chosen), default=0)
+    for number, each in enumerate(result.chosen, 1):
+        note = _cost(each)
+        ratio = f"{each.outcome.gain.ratio:.2f} ×"
+        line = f"  {number}. {_name(each):<{width}}  {ratio:>8}   {each.outcome.equality}{note}"
+        lines.append(line.rstrip())
+    rest = [each for each in result.tried if each not in result.chosen]
+    for verdict in dict.fromkeys(each.verdict for each in rest):
+        names = ", ".join(_with_interval(each) for each in rest if each.verdict == verdict)
+        lines.append(f"  {_heading(verdict)}: {names}")
+    if result.noise is not None:
+        noise = result.noise
+        lines.append(f"  the program beside itself: {noise.low:.2f} to {noise.high:.2f}")
+    if result.patch:
+        lines.append(f"patch: {patch}   (stepscope try --apply writes it)")
+    return "\n".join(lines)
+
+
+def _first_line(result: Result, program: str) -> str:
+    count = f"{len(result.tried)} tried in {_clock(result.seconds)}"
+    count += ", interrupted" if result.was_stopped else ""
+    unit = "a run" if result.unit == RUN else "a step"
+    if result.gain is None:
+        pace = f"{duration_text(result.plain_s * 1e9)} {unit}; " if result.plain_s else ""
+        return f"{program}: {pace}no change helps, {count}"
+    gain = result.gain
+    before, after = result.plain_s * 1e9, result.plain_s / gain.ratio * 1e9
+    changes = f"{len(result.chosen)} change{'s' if len(result.chosen) > 1 else ''} of {count}"
+    return (
+        f"{program}: {duration_text(before)} {unit} -> {duration_text(after)}, measured "
+        f"({gain.ratio:.2f} ×, 95 %: {gain.low:.2f} to {gain.high:.2f}), "
+        f"results {result.equality}, {changes}"
+    )
+
+
+def _heading(verdict: str) -> str:
+    return "not helping" if verdict in ("no gain", "helps") else verdict
+
+
+def _name(tried: Tried) -> str:
+    return f"{tried.change.title} ({tried.change.place})"
+
+
+def _with_interval(tried: Tried) -> str:
+    gain = tried.outcome.gain
+    if tried.outcome.failure or not gain.low:
+        return _name(tried)
+    interval = f"{gain.ratio:.2f} ×, {gain.low:.2f} to {gain.high:.2f}"
+    return f"{_name(tried)} ({interval}{_cost(tried, ', ')})"
+
+
+def _cost(tried: Tried, gap: str = "   ") -> str:
+    outcome = tried.outcome
+    notes = []
+    if outcome.remembered_bytes:
+        notes.append(f"needs {size_text(outcome.remembered_bytes)}")
+    if tried.change.proof == COMPILED or outcome.extra_start_s > _SLOW_START_S:
+        pays = steps_to_pay(outcome)
+        after = f", pays after {pays:.0f} steps" if 0 < pays < 1e6 else ""
+        notes.append(f"starts {outcome.extra_start_s:.1f} s later{after}")
+    return gap + ", ".join(notes) if notes else ""
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def as_json(result: Result, program: str) -> dict[str, Any]:
+    """Return a trial as plain data."""
+    return {
+        "program": program,
+        "unit": result.unit,
+        "plain_seconds": result.plain_s,
+        "gain": result.gain.to_json() if result.gain else None,
+        "equality": str(result.equality) if result.equality else None,
+        "noise": result.noise.to_json() if result.noise else None,
+        "steps": result.steps,
+        "start_seconds": result.start_s,
+        "seconds": result.seconds,
+        "was_stopped": result.was_stopped,
+        "patch": result.patch,
+        "tried": [
+            {
+                "title": each.change.title,
+                "place": each.change.place,
+                "is_in_patch": each in result.chosen,
+                "verdict": each.verdict,
+                "took_effect": each.took_effect,
+                "gain": each.outcome.gain.to_json(),
+                "equality": str(each.outcome.equality),
+                "start_seconds": each.outcome.extra_start_s,
+                "remembered_bytes": each.outcome.remembered_bytes,
+            }
+            for each in result.tried
+        ],
+    }

@@ -1,0 +1,314 @@
+"""A trial of a program: survey, each change beside the program, the winners together, the patch."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import stepscope.remedies.catalog  # noqa: F401 - registers the remedies
+from stepscope.errors import StepscopeError
+from stepscope.remedies.arms import Program
+from stepscope.remedies.edits import NoPlaceError, Sources
+from stepscope.remedies.equality import Equality, Kind
+from stepscope.remedies.intervals import Gain
+from stepscope.remedies.remedy import COMPILED, Change, Facts, all_changes
+from stepscope.remedies.rounds import RUN, Outcome, Round, survey
+
+_SURVEY_SHARE, _SCREEN_SHARE, _COMBINE_SHARE = 0.08, 0.4, 0.25
+_LONGEST_SURVEY_S = 15.0
+_LEVEL = 0.95
+_SCREEN_LEVEL = 0.9  # no claim is made from the screening: what helps is measured again
+_WORTH_COMPILING = 0.5  # of the budget must be left
+_LEAST_GAIN = 1.02
+_FEWEST_STEPS = 12
+_MOST_CHANGES = 10
+_MOST_TOGETHER = 4
+
+
+class Tried(NamedTuple):
+    """A change, and what the trial has shown about it."""
+
+    change: Change
+    outcome: Outcome
+    took_effect: bool
+    verdict: str  # "helps", or why the change is not in the patch
+
+
+class Result(NamedTuple):
+    """What a trial has shown by the time it ended."""
+
+    unit: str
+    plain_s: float  # of a step of the program
+    tried: Sequence[Tried]
+    chosen: Sequence[Tried]
+    gain: Gain | None  # of the patched program
+    equality: Equality | None
+    noise: Gain | None  # of the program beside itself
+    patch: str
+    texts: Mapping[str, str]
+    steps: int  # of the whole program, 0 if it was not seen to its end
+    start_s: float  # what the patched program needs more until its first step has ended
+    seconds: float
+    was_stopped: bool = False
+
+
+class Trial:
+    """Tries what may make a program faster, within a budget of time."""
+
+    def __init__(self, program: Program, budget_s: float, progress: Callable[[str], None]) -> None:
+        self._program, self._budget_s, self._progress = program, budget_s, progress
+        self._began = time.perf_counter()
+        self._sources = Sources()
+        self._tried: list[Tried] = []
+        self._chosen: list[Tried] = []
+        self._final: Outcome | None = None
+        self._noise: Gain | None = None
+        self._plain_s = 0.0
+        self._steps = 0
+        self._unit = RUN
+
+    def run(self) -> Result:
+        """Return what is known at the end, or when the user has had enough."""
+        was_stopped = False
+        try:
+            self._run()
+        except KeyboardInterrupt:
+            was_stopped = True
+        return self._result(was_stopped=was_stopped)
+
+    def _left_s(self) -> float:
+        return max(1.0, self._budget_s - (time.perf_counter() - self._began))
+
+    def _run(self) -> None:
+        self._progress("survey of the program")
+        seconds = min(_LONGEST_SURVEY_S, _SURVEY_SHARE * self._budget_s)
+        facts = survey(self._program, seconds, self._began + 0.4 * self._budget_s)
+        start_s = max(1.0, time.perf_counter() - self._began - facts["seconds"])
+        most = max(2, min(_MOST_CHANGES, int(0.5 * self._budget_s / start_s)))
+        self._unit, self._steps = unit_of(facts)
+        known = Facts(facts, self._sources, self._unit)
+        changes = all_changes(known)[:most]
+        if not changes:
+            return
+        quick = [change for change in changes if change.proof != COMPILED]
+        slow = [change for change in changes if change.proof == COMPILED]
+        for some in filter(None, (quick, slow)):
+            if some is quick or self._left_s() > _WORTH_COMPILING * self._budget_s:
+                self._screen(some)
+        helping = sorted(
+            (each for each in self._tried if each.verdict == "helps"),
+            key=lambda each: -each.outcome.gain.ratio,
+        )
+        self._chosen = self._combine(helping[:_MOST_TOGETHER])
+        while self._chosen:
+            self._check()
+            if self._final is not None and self._final.gain.low > 1 and not self._final.failure:
+                break
+            self._reject_last()
+
+    def _round(self, arms: Mapping[str, Sequence[Change]], share: float, level: float) -> Round:
+        texts = {}
+        for name, changes in arms.items():
+            edits = [edit for change in changes for edit in change.edits]
+            texts[name] = self._sources.edited(edits)
+        return Round(
+            self._program,
+            self._unit,
+            texts,
+            seconds=min(self._left_s(), share * self._budget_s),
+            level=level,
+            steps_known=self._steps,
+            progress=self._progress,
+        )
+
+    # ---- each change on its own
+
+    def _screen(self, changes: Sequence[Change]) -> None:
+        arms = {str(number): [change] for number, change in enumerate(changes)}
+        round_ = self._round(arms, _SCREEN_SHARE, _SCREEN_LEVEL)
+        try:
+            outcomes = round_.run()
+        finally:
+            with contextlib.suppress(KeyError):
+                self._plain_s = round_.plain_seconds()
+        self._steps = self._steps or round_.all_steps
+        for number, change in enumerate(changes):
+            outcome = outcomes[str(number)]
+            state = outcome.state.get(change.proof)
+            took_effect = bool(outcome.state) and state != round_.plain_state().get(change.proof)
+            verdict = self._verdict(outcome, took_effect=took_effect)
+            self._tried.append(Tried(change, outcome, took_effect, verdict))
+
+    def _verdict(self, outcome: Outcome, *, took_effect: bool) -> str:
+        if outcome.failure:
+            return outcome.failure
+        if not took_effect:
+            return "without effect"
+        if not outcome.gain.low:
+            return "not measured in time"
+        if outcome.gain.low <= 1.0 or outcome.gain.ratio < _LEAST_GAIN:
+            return "no gain"
+        if outcome.equality.kind is Kind.DIFFERS:
+            return "changes the results"
+        if outcome.equality.kind is Kind.UNKNOWN:
+            return "its results could not be compared"
+        pays = steps_to_pay(outcome)
+        if self._unit != RUN and self._steps and pays > self._steps:
+            return f"pays only after {pays:.0f} steps of {self._steps}"
+        return "helps"
+
+    # ---- together
+
+    def _combine(self, helping: list[Tried]) -> list[Tried]:
+        """Add change after change, and keep those that add to the gain."""
+        if len(helping) < 2:
+            return helping
+        arms: dict[str, list[Change]] = {}
+        for count in range(1, len(helping) + 1):
+            changes = [each.change for each in helping[:count]]
+            with contextlib.suppress(NoPlaceError):
+                self._sources.edited(edit for change in changes for edit in change.edits)
+                arms[str(count)] = changes
+        outcomes = self._round(arms, _COMBINE_SHARE, _LEVEL).run()
+        chosen, best = [helping[0]], outcomes["1"].gain.ratio
+        for count in range(2, len(helping) + 1):
+            outcome = outcomes.get(str(count))
+            if outcome is None or outcome.failure or outcome.equality.kind >= Kind.DIFFERS:
+                continue
+            if outcome.gain.ratio > best * 1.005:
+                chosen.append(helping[count - 1])
+                best = outcome.gain.ratio
+        return chosen
+
+    # ---- the patch
+
+    def _check(self) -> None:
+        """Run the program as ``git apply`` has patched it, in a round of its own."""
+        texts = patched_by_git(self._sources, self._texts(), self._program.folder)
+        share = max(0.2, self._left_s() / self._budget_s)
+        round_ = Round(
+            self._program,
+            self._unit,
+            {"the patch": texts},
+            seconds=share * self._budget_s,
+            level=_LEVEL,
+            steps_known=self._steps,
+            progress=self._progress,
+        )
+        outcomes = round_.run()
+        self._final = outcomes["the patch"]
+        self._noise = outcomes[_other(outcomes)].gain
+        self._plain_s = round_.plain_seconds()
+        self._steps = self._steps or round_.all_steps
+
+    def _reject_last(self) -> None:
+        """The patch showed no gain: its weakest change goes, and the rest is run again."""
+        dropped = self._chosen.pop()
+        place = self._tried.index(dropped)
+        self._tried[place] = dropped._replace(verdict="no gain when it was measured again")
+        self._final = None
+        if self._left_s() < _SURVEY_SHARE * self._budget_s:
+            self._chosen = []
+
+    def _texts(self) -> dict[str, str]:
+        return self._sources.edited(edit for each in self._chosen for edit in each.change.edits)
+
+    def _result(self, *, was_stopped: bool) -> Result:
+        final = self._final
+        is_shown = bool(final and self._chosen and not final.failure)
+        if not is_shown:
+            self._chosen = []
+        texts = self._texts() if is_shown else {}
+        return Result(
+            unit=self._unit,
+            plain_s=self._plain_s,
+            tried=self._tried,
+            chosen=self._chosen,
+            gain=final.gain if is_shown and final else None,
+            equality=final.equality if is_shown and final else None,
+            noise=self._noise,
+            patch=self._sources.diff(texts, patch_root(texts, self._program.folder)),
+            texts=texts,
+            steps=self._steps,
+            start_s=final.extra_start_s if is_shown and final else 0.0,
+            seconds=time.perf_counter() - self._began,
+            was_stopped=was_stopped,
+        )
+
+
+def unit_of(facts: Mapping[str, Any]) -> tuple[str, int]:
+    """Return what makes a step of the program, and how many there are if it ran to its end."""
+    for kind in ("optimizer:", "module:"):
+        counts = {
+            name: len(times)
+            for name, times in facts["steps"].items()
+            if name.startswith(kind) and len(times) >= 2
+        }
+        if counts:
+            first = "optimizer:0" if "optimizer:0" in counts else max(counts, key=counts.__getitem__)
+            is_whole = facts["is_whole"]
+            if not is_whole or counts[first] >= _FEWEST_STEPS:
+                return first, counts[first] if is_whole else 0
+    return RUN, 0
+
+
+def steps_to_pay(outcome: Outcome) -> float:
+    """Return after how many steps a slower start is made up for."""
+    saved = outcome.seconds * (outcome.gain.ratio - 1)
+    return outcome.extra_start_s / saved if saved > 0 else math.inf
+
+
+def patch_root(texts: Mapping[str, str], folder: Path) -> Path:
+    """Return the folder that a patch is relative to: the current one, if all files are in it."""
+    here = Path.cwd()
+    for root in (here, folder):
+        if all(Path(path).is_relative_to(root) for path in texts):
+            return root
+    return Path("/")
+
+
+@contextlib.contextmanager
+def _copies(sources: Sources, texts: Mapping[str, str], root: Path) -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix="stepscope-try-"))
+    try:
+        for path in texts:
+            place = home / Path(path).relative_to(root)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("w", encoding="utf-8", newline="") as file:
+                file.write(sources[path].text)
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def patched_by_git(
+    sources: Sources, texts: dict[str, str], folder: Path
+) -> dict[str, str]:
+    """Return the files as ``git apply`` makes them from copies of the originals and the patch."""
+    root = patch_root(texts, folder)
+    patch = sources.diff(texts, root)
+    with _copies(sources, texts, root) as home:
+        try:
+            done = subprocess.run(
+                ["git", "apply", "-"], input=patch.encode(), cwd=home, capture_output=True, check=False
+            )
+        except FileNotFoundError:
+            return texts  # without git, the same texts
+        if done.returncode:
+            raise StepscopeError(f"the patch does not apply: {done.stderr.decode().strip()}")
+        patched = {}
+        for path in texts:
+            with (home / Path(path).relative_to(root)).open(encoding="utf-8", newline="") as file:
+                patched[path] = file.read()
+    return patched
+
+
+def _other(outcomes: Mapping[str, Outcome]) -> str:
+    return next(name for name in outcomes if name != "the patch")

@@ -46,6 +46,8 @@ NEUTRAL: dict[str, set[str]] = {
     "history": {"text", "analysis", "trace"},
     "live": {"record", "formats", "analysis", "trace"},
     "view": {"report", "live", "record", "formats", "analysis", "trace"},
+    "remember": set(),
+    "remedies": {"remember"},
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
 FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}
@@ -84,6 +86,10 @@ ROOMS: dict[str, dict[str, str]] = {
         "base": "",
         "sections": "base",
         "beside": "base sections",
+    },
+    "remedies": {
+        "inside": "",
+        "beside": "inside",
     },
     "frameworks": {
         "cuda": "",

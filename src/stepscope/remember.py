@@ -81,6 +81,7 @@ class Inputs:
         parts: list[Any] = []
         values = [*arguments, *options.values()]
         if self._has_self and arguments:
+            parts.append(type(arguments[0]))
             parts.append(self._reads(self._code, self._globals, arguments[0], seen))
             values = values[1:]
         else:
@@ -136,10 +137,8 @@ class Inputs:
         if isinstance(value, list | tuple | dict | set | frozenset):
             if len(value) > _MOST_ITEMS:
                 raise UnknownInputError
-            if isinstance(value, dict):
-                pairs = ((self._part(k, depth + 1), self._part(v, depth + 1)) for k, v in value.items())
-                return ("dict", tuple(pairs))
-            return (type(value), tuple(self._part(item, depth + 1) for item in value))
+            items = value.items() if isinstance(value, dict) else value
+            return (type(value), tuple(self._part(item, depth + 1) for item in items))
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
         if _is_array(value):
@@ -162,9 +161,9 @@ class Inputs:
 
     def _content(self, value: Any) -> Any:
         """Return a token of an array's contents, the same one as long as they are the same."""
-        known = self._contents.get(id(value))
-        if known is not None and known[0] is value and _is_equal(value, known[1]):
-            return known[2]
+        earlier = self._contents.get(id(value))
+        if earlier is not None and earlier[0] is value and _is_equal(value, earlier[1]):
+            return earlier[2]
         data = _array_bytes(value)
         token = (str(value.dtype), tuple(value.shape), hash(data))
         if len(data) > _SMALL_BYTES and len(self._contents) < _MOST_ARRAYS:
@@ -174,14 +173,14 @@ class Inputs:
 
 @functools.cache
 def reads_of(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """Return the attributes of ``self`` and the globals that code reads, and if it passes ``self``."""
+    """Return the attributes of ``self`` and the globals that code reads; whether it passes self."""
     attributes: list[str] = []
     globals_: list[str] = []
     is_whole = False
     instructions = list(dis.get_instructions(code))
     for place, instruction in enumerate(instructions):
         operation = instruction.opname
-        if operation == "LOAD_GLOBAL" or operation == "LOAD_NAME":
+        if operation in {"LOAD_GLOBAL", "LOAD_NAME"}:
             globals_.append(str(instruction.argval))
         elif operation.startswith(("LOAD_FAST", "LOAD_DEREF")) and instruction.argval == "self":
             after = instructions[place + 1]

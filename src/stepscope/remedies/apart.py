@@ -80,14 +80,18 @@ def _overlay(folders: "list[str]", scratch: str) -> None:
 def outermost(folders: "Iterable[str]") -> "list[str]":
     """Return existing folders without those that lie in another; mounts inside are added."""
     real = sorted({os.path.realpath(folder) for folder in folders} - {"/"})
-    kept: list[str] = []
+    outer_folders: list[str] = []
     for folder in real:
-        if os.path.isdir(folder) and not any(folder.startswith(f"{outer}/") for outer in kept):
-            kept.append(folder)
+        if os.path.isdir(folder) and not any(
+            folder.startswith(f"{outer}/") for outer in outer_folders
+        ):
+            outer_folders.append(folder)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         places = [line.split(" ")[4] for line in file]
-    inside = [place for place in places if any(place.startswith(f"{top}/") for top in kept)]
-    return [*kept, *sorted(filter(os.path.isdir, inside))]
+    inside = [
+        place for place in places if any(place.startswith(f"{top}/") for top in outer_folders)
+    ]
+    return [*outer_folders, *sorted(filter(os.path.isdir, inside))]
 
 
 def _raise_loopback() -> None:
@@ -120,6 +124,7 @@ def _reap(program: int) -> int:
 
 
 def main(plan: "dict[str, Any]") -> int:
+    _libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # nothing outlives the trial
     try:
         _leave(with_network=plan["network"])
         _checked(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None), "private mounts")

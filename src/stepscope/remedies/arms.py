@@ -20,7 +20,17 @@ from typing import Any, NamedTuple
 from stepscope.errors import StepscopeError
 from stepscope.remedies import apart
 
-START_FOLDER = str(Path(__file__).parents[1] / "record" / "inside" / "start")
+_CUSTOMIZE = Path(__file__).parents[1] / "record" / "inside" / "start" / "sitecustomize.py"
+_AGENT = Path(__file__).with_name("inside") / "agent.py"
+# As the recorder's own start: by path, because the package would bring modules with it.
+_LOAD = """\
+import _frozen_importlib_external, sys
+path = {path!r}
+module = sys.modules["stepscope_try_agent"] = type(sys)("stepscope_try_agent")
+module.__file__ = path
+_frozen_importlib_external.SourceFileLoader("stepscope_try_agent", path).exec_module(module)
+module.begin()
+"""
 _LAUNCHER = str(Path(__file__).with_name("apart.py"))
 _LAST_CHARACTERS = 2000
 
@@ -51,7 +61,11 @@ class Program(NamedTuple):
             if is_given:
                 with contextlib.suppress(OSError, ValueError):
                     shutil.copyfileobj(sys.stdin.buffer, file)
-        places = [os.getcwd(), str(folder), str(Path.home()), "/tmp", "/var/tmp", "/dev/shm"]
+        start = scratch / "inside" / "start"
+        start.mkdir(parents=True)
+        shutil.copy(_CUSTOMIZE, start)
+        (scratch / "inside" / "load.py").write_text(_LOAD.format(path=str(_AGENT)))
+        places = [str(Path.cwd()), str(folder), str(Path.home()), "/tmp", "/var/tmp", "/dev/shm"]
         places.append(tempfile.gettempdir())
         folders = tuple(apart.outermost(places))
         return cls(tuple(words), folder, network, stdin, scratch, folders)
@@ -89,15 +103,16 @@ class Arm:
             "mode": "turns" if unit else "survey",
             "unit": unit,
             "fd": theirs.fileno(),
-            "roots": [str(program.folder), os.getcwd()],
+            "roots": [str(program.folder), str(Path.cwd())],
             "seconds": seconds,
             "network": program.network,
             "apart": [*program.apart, "/dev", "/proc"],
+            "path": os.environ.get("PYTHONPATH"),
         }
-        path = os.environ.get("PYTHONPATH")
+        path, start = plan["path"], str(program.scratch / "inside" / "start")
         environment = {
             "STEPSCOPE_TRY": json.dumps(plan),
-            "PYTHONPATH": START_FOLDER if path is None else f"{START_FOLDER}:{path}",
+            "PYTHONPATH": start if path is None else f"{start}:{path}",
             "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
         }
         outer = {
@@ -106,7 +121,7 @@ class Arm:
             "network": program.network,
             "apart": program.apart,
             "scratch": str(self._home / "memory"),
-            "folder": os.getcwd(),
+            "folder": str(Path.cwd()),
             "edits": dict(edits),
             "environment": environment,
         }
@@ -185,8 +200,8 @@ class Arm:
 
     def _next(self, deadline: float) -> Report:
         while b"\n" not in self._pending:
-            left = deadline - time.perf_counter()
-            ready = select.select([self._line], [], [], max(0.0, left))[0]
+            rest_s = deadline - time.perf_counter()
+            ready = select.select([self._line], [], [], max(0.0, rest_s))[0]
             if not ready:
                 raise ArmFailedError(f"{self.name}: no step ended in time")
             with contextlib.suppress(ConnectionResetError):

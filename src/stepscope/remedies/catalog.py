@@ -29,7 +29,10 @@ class Remember:
             if any("cache" in ast.unparse(item) for item in definition.decorator_list):
                 continue
             line = "from stepscope.remember import remember"
-            edits = (source.insert_after_imports(line), source.insert_before(definition, "@remember"))
+            edits = (
+                source.insert_after_imports(line),
+                source.insert_before(definition, "@remember"),
+            )
             saved = share * function["repeated_seconds"] / (function["looked_seconds"] or 1)
             place = place_text(function["file"], definition.lineno)
             yield Change(f"remember {function['name']}", place, edits, saved, "remembered")
@@ -87,7 +90,9 @@ class Threads:
         if not facts.survey["is_torch"]:
             return
         used, cores = facts.survey["threads"], facts.survey["cores"]
-        sites = [call["site"] for call in facts.survey["calls"] if "set_num_threads" in call["name"]]
+        sites = [
+            call["site"] for call in facts.survey["calls"] if "set_num_threads" in call["name"]
+        ]
         for number in dict.fromkeys((cores, 1)):
             if number == used:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -63,7 +63,10 @@ def compare(plain: Results, changed: Results, again: Results) -> Equality:
 
 def _distance(one: Results, other: Results) -> tuple[float, int, bool]:
     pairs = [*zip(one.steps, other.steps, strict=False)]
-    pairs += [(one.digests[step], other.digests[step]) for step in one.digests.keys() & other.digests.keys()]
+    pairs += [
+        (one.digests[step], other.digests[step])
+        for step in one.digests.keys() & other.digests.keys()
+    ]
     if one.printed is not None and other.printed is not None:
         is_same = one.printed == other.printed
         return (0.0 if is_same else 1.0), 1, is_same
@@ -82,10 +85,6 @@ def _distance(one: Results, other: Results) -> tuple[float, int, bool]:
 
 
 def _relative(one: float, other: float, size: float) -> float:
-    if one != one or other != other:  # not a number
-        return 0.0 if one != one and other != other else 1.0
+    if math.isnan(one) or math.isnan(other):
+        return 0.0 if math.isnan(one) and math.isnan(other) else 1.0
     return min(1.0, abs(one - other) / size) if size else 0.0
-
-
-def worst(equalities: Sequence[Equality]) -> Equality:
-    return max(equalities, default=Equality(Kind.UNKNOWN, 0.0, 0))

@@ -36,9 +36,7 @@ def gain(before: Sequence[float], after: Sequence[float], level: float = 0.95) -
     count = len(ratios)
     if count < _FEWEST:
         return NO_GAIN._replace(ratio=math.exp(median(ratios)) if ratios else 1.0, windows=count)
-    means = sorted(
-        (ratios[i] + ratios[j]) / 2 for i in range(count) for j in range(i, count)
-    )
+    means = sorted((ratios[i] + ratios[j]) / 2 for i in range(count) for j in range(i, count))
     quantile = NormalDist().inv_cdf(0.5 + level / 2)
     half = quantile * math.sqrt(count * (count + 1) * (2 * count + 1) / 24) + 0.5
     rank = math.floor(len(means) / 2 - half)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -34,17 +35,17 @@ class Facts(NamedTuple):
         return float(self.survey["seconds"]) or 1.0
 
     def constructed(self, kind: str) -> Iterator[Mapping[str, Any]]:
-        return (each for each in self.survey["constructed"] if each["kind"] == kind)
+        return (facts for facts in self.survey["constructed"] if facts["kind"] == kind)
 
     def calls(self, *names: str) -> Iterator[Mapping[str, Any]]:
-        return (each for each in self.survey["calls"] if each["name"] in names)
+        return (facts for facts in self.survey["calls"] if facts["name"] in names)
 
     @property
     def model(self) -> Mapping[str, Any] | None:
         """The module whose outermost calls take longest."""
-        return max(self.survey["models"], key=lambda each: float(each["seconds"]), default=None)
+        return max(self.survey["models"], key=lambda facts: float(facts["seconds"]), default=None)
 
-    def loop(self) -> tuple[str, Any] | None:
+    def loop(self) -> tuple[str, ast.For | ast.While] | None:
         """Return the file and the outermost loop that makes the steps."""
         for place in self.survey["loops"].get(self.unit, ()):
             try:
@@ -72,7 +73,7 @@ class Remedy(Protocol):
     """A way to make a program faster."""
 
     def changes(self, facts: Facts) -> Iterator[Change]:
-        """Yield a change for each place where the remedy applies."""
+        """Yield a change for facts place where the remedy applies."""
 
 
 REMEDIES: Registry[type[Remedy]] = Registry(early=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from stepscope.errors import StepscopeError
@@ -15,6 +14,8 @@ from stepscope.remedies.intervals import NO_GAIN, Gain, gain, steady_from
 PLAIN, AGAIN = "the program", "the program again"
 RUN = "run"
 _WINDOW_S = 0.25
+_STARTING_AT_ONCE = 2
+_START_SHARE = 0.7  # of a round, at most, until all arms have started
 _FEWEST_WINDOWS = 6
 _LOOK_FROM = 8  # windows before an arm may be dropped
 _HOPELESS = 1.01
@@ -81,7 +82,7 @@ class Round:
         self.all_steps = 0  # of the program, once it has ended
 
     def run(self) -> dict[str, Outcome]:
-        """Return an outcome for each arm, the program that ran again among them."""
+        """Return an outcome for shown arm, the program that ran again among them."""
         wanted = {PLAIN: {}, AGAIN: {}, **self._arms}
         try:
             if self._unit == RUN:
@@ -99,24 +100,27 @@ class Round:
 
     def _start(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
         """Bring all arms to the end of their first step, two at a time."""
-        until = time.perf_counter() + 0.6 * self._seconds
+        until = time.perf_counter() + _START_SHARE * self._seconds
 
-        def start(name: str) -> None:
-            arm = Arm(self._program, name, self._unit, wanted[name])
-            track = self._tracks[name] = Track(arm)
-            try:
-                track.take(arm.start(until))
-            except RefusedError:
-                raise
-            except ArmFailedError as error:
-                track.failure = str(error)
-            self._progress(f"{len(self._tracks)} of {len(wanted)} started")
+        starting: list[str] = []
+        for name, edits in wanted.items():
+            self._tracks[name] = Track(Arm(self._program, name, self._unit, edits))
+            starting.append(name)
+            if len(starting) == _STARTING_AT_ONCE:
+                self._await_start(starting.pop(0), until)
+        for name in starting:
+            self._await_start(name, until)
 
-        start(PLAIN)
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(start, [name for name in wanted if name != PLAIN]))
-        if self._tracks[PLAIN].failure:
-            raise RefusedError(f"the program cannot be tried: {self._tracks[PLAIN].failure}")
+    def _await_start(self, name: str, until: float) -> None:
+        track = self._tracks[name]
+        try:
+            track.take(track.arm.start(until))
+        except ArmFailedError as error:
+            track.failure = str(error)
+            track.arm.end()
+            if name == PLAIN:
+                raise RefusedError(f"the program cannot be tried: {error}") from None
+        self._progress(f"{name} has started, one of {len(self._tracks)}")
 
     def _take_turns(self) -> None:
         tracks = self._tracks
@@ -168,7 +172,7 @@ class Round:
         """Tell whether every arm that still runs has a narrow interval."""
         running = [t for n, t in self._tracks.items() if n not in (PLAIN, AGAIN) and t.is_running]
         gains = [self._gain(track) for track in running]
-        return all(each.low > 1 and each.high / each.low < 1 + _NARROW for each in gains)
+        return all(shown.low > 1 and shown.high / shown.low < 1 + _NARROW for shown in gains)
 
     # ---- programs without steps
 
@@ -178,11 +182,10 @@ class Round:
         while time.perf_counter() < self._deadline:
             order = list(wanted) if turn % 2 == 0 else list(wanted)[::-1]
             for name in order:
-                known = self._tracks.get(name)
-                if known is None or known.is_dropped is False and not known.failure:
+                track = self._tracks.get(name)
+                if track is None or not (track.is_dropped or track.failure):
                     self._run_once(name, wanted[name])
-                if self._tracks[PLAIN].failure if PLAIN in self._tracks else False:
-                    failure = self._tracks[PLAIN].failure
+                if failure := self._tracks[PLAIN].failure:
                     raise RefusedError(f"the program cannot be tried: {failure}")
             turn += 1
             self._progress(f"run {turn}")
@@ -219,14 +222,21 @@ class Round:
             beside = [(x * y) ** 0.5 for x, y in zip(plain.windows, again.windows, strict=False)]
         first = 0 if self._unit == RUN else max(1, steady_from(beside, track.windows))
         last = min(len(beside), len(track.windows))
-        if self._unit != RUN and track.steps and track.arm.is_over and last > first + _FEWEST_WINDOWS + 2:
+        if (
+            self._unit != RUN
+            and track.steps
+            and track.arm.is_over
+            and last > first + _FEWEST_WINDOWS + 2
+        ):
             last -= 1  # the last window may be a short one
         return gain(beside[first:last], track.windows[first:last], self._level)
 
     def _outcome(self, name: str) -> Outcome:
         plain, track = self._tracks[PLAIN], self._tracks.get(name)
         if track is None:
-            return Outcome(name, NO_GAIN, compare(Results(), Results(), Results()), 0, 0, {}, 0, "not tried")
+            return Outcome(
+                name, NO_GAIN, compare(Results(), Results(), Results()), 0, 0, {}, 0, "not tried"
+            )
         again = self._tracks[AGAIN]
         if plain.arm.is_over and self._unit != RUN:
             self.all_steps = int(plain.facts.get("count", 0))
@@ -246,13 +256,16 @@ class Round:
 
     def plain_seconds(self) -> float:
         """Return how long a step of the plain program takes."""
-        track = self._tracks[PLAIN]
+        track = self._tracks.get(PLAIN)
+        if track is None:
+            return 0.0
         half = len(track.windows) // 2
         steps = sum(track.steps[half:])
         return sum(track.windows[half:]) / steps if steps else 0.0
 
     def plain_state(self) -> Mapping[str, Any]:
-        return self._tracks[PLAIN].facts.get("state", {})
+        state: Mapping[str, Any] = self._tracks[PLAIN].facts.get("state", {})
+        return state
 
 
 def survey(program: Program, seconds: float, deadline: float) -> Mapping[str, Any]:
@@ -267,7 +280,3 @@ def survey(program: Program, seconds: float, deadline: float) -> Mapping[str, An
         raise StepscopeError(f"the program cannot be tried: {error}") from None
     finally:
         arm.end()
-
-
-def names_of(changes: Sequence[Any]) -> list[str]:
-    return [f"{change.title} ({change.place})" for change in changes]

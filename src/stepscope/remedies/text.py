@@ -11,20 +11,21 @@ from stepscope.remedies.trial import Result, Tried, steps_to_pay
 from stepscope.units import duration_text, size_text
 
 _SLOW_START_S = 2.0
+_TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def as_text(result: Result, program: str, patch: Path) -> str:
     """Return what users read when the trial has ended."""
     lines = [_first_line(result, program)]
-    width = max((len(_name(each)) for each in result.chosen), default=0)
-    for number, each in enumerate(result.chosen, 1):
-        note = _cost(each)
-        ratio = f"{each.outcome.gain.ratio:.2f} ×"
-        line = f"  {number}. {_name(each):<{width}}  {ratio:>8}   {each.outcome.equality}{note}"
+    width = max((len(_name(tried)) for tried in result.chosen), default=0)
+    for number, tried in enumerate(result.chosen, 1):
+        note = _cost(tried)
+        ratio = f"{tried.outcome.gain.ratio:.2f} {_TIMES}"
+        line = f"  {number}. {_name(tried):<{width}}  {ratio:>8}   {tried.outcome.equality}{note}"
         lines.append(line.rstrip())
-    rest = [each for each in result.tried if each not in result.chosen]
-    for verdict in dict.fromkeys(each.verdict for each in rest):
-        names = ", ".join(_with_interval(each) for each in rest if each.verdict == verdict)
+    rest = [tried for tried in result.tried if tried not in result.chosen]
+    for verdict in dict.fromkeys(tried.verdict for tried in rest):
+        names = ", ".join(_with_interval(tried) for tried in rest if tried.verdict == verdict)
         lines.append(f"  {_heading(verdict)}: {names}")
     if result.noise is not None:
         noise = result.noise
@@ -46,7 +47,7 @@ def _first_line(result: Result, program: str) -> str:
     changes = f"{len(result.chosen)} change{'s' if len(result.chosen) > 1 else ''} of {count}"
     return (
         f"{program}: {duration_text(before)} {unit} -> {duration_text(after)}, measured "
-        f"({gain.ratio:.2f} ×, 95 %: {gain.low:.2f} to {gain.high:.2f}), "
+        f"({gain.ratio:.2f} {_TIMES}, 95 %: {gain.low:.2f} to {gain.high:.2f}), "
         f"results {result.equality}, {changes}"
     )
 
@@ -63,7 +64,7 @@ def _with_interval(tried: Tried) -> str:
     gain = tried.outcome.gain
     if tried.outcome.failure or not gain.low:
         return _name(tried)
-    interval = f"{gain.ratio:.2f} ×, {gain.low:.2f} to {gain.high:.2f}"
+    interval = f"{gain.ratio:.2f} {_TIMES}, {gain.low:.2f} to {gain.high:.2f}"
     return f"{_name(tried)} ({interval}{_cost(tried, ', ')})"
 
 
@@ -100,16 +101,16 @@ def as_json(result: Result, program: str) -> dict[str, Any]:
         "patch": result.patch,
         "tried": [
             {
-                "title": each.change.title,
-                "place": each.change.place,
-                "is_in_patch": each in result.chosen,
-                "verdict": each.verdict,
-                "took_effect": each.took_effect,
-                "gain": each.outcome.gain.to_json(),
-                "equality": str(each.outcome.equality),
-                "start_seconds": each.outcome.extra_start_s,
-                "remembered_bytes": each.outcome.remembered_bytes,
+                "title": tried.change.title,
+                "place": tried.change.place,
+                "is_in_patch": tried in result.chosen,
+                "verdict": tried.verdict,
+                "took_effect": tried.took_effect,
+                "gain": tried.outcome.gain.to_json(),
+                "equality": str(tried.outcome.equality),
+                "start_seconds": tried.outcome.extra_start_s,
+                "remembered_bytes": tried.outcome.remembered_bytes,
             }
-            for each in result.tried
+            for tried in result.tried
         ],
     }

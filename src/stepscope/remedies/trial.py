@@ -19,9 +19,10 @@ from stepscope.remedies.edits import NoPlaceError, Sources
 from stepscope.remedies.equality import Equality, Kind
 from stepscope.remedies.intervals import Gain
 from stepscope.remedies.remedy import COMPILED, Change, Facts, all_changes
-from stepscope.remedies.rounds import RUN, Outcome, Round, survey
+from stepscope.remedies.rounds import AGAIN, RUN, Outcome, Round, survey
 
-_SURVEY_SHARE, _SCREEN_SHARE, _COMBINE_SHARE = 0.08, 0.4, 0.25
+_SURVEY_SHARE, _SCREEN_SHARE = 0.08, 0.45
+_WORTH_ADDING = 1.005  # times as fast as without the change
 _LONGEST_SURVEY_S = 15.0
 _LEVEL = 0.95
 _SCREEN_LEVEL = 0.9  # no claim is made from the screening: what helps is measured again
@@ -30,6 +31,7 @@ _LEAST_GAIN = 1.02
 _FEWEST_STEPS = 12
 _MOST_CHANGES = 10
 _MOST_TOGETHER = 4
+_START_SHARE = 0.3  # of the budget, for the starts of the arms that are screened
 
 
 class Tried(NamedTuple):
@@ -91,10 +93,10 @@ class Trial:
         seconds = min(_LONGEST_SURVEY_S, _SURVEY_SHARE * self._budget_s)
         facts = survey(self._program, seconds, self._began + 0.4 * self._budget_s)
         start_s = max(1.0, time.perf_counter() - self._began - facts["seconds"])
-        most = max(2, min(_MOST_CHANGES, int(0.5 * self._budget_s / start_s)))
+        most = max(1, min(_MOST_CHANGES, int(_START_SHARE * self._budget_s / start_s)))
         self._unit, self._steps = unit_of(facts)
-        known = Facts(facts, self._sources, self._unit)
-        changes = all_changes(known)[:most]
+        program_facts = Facts(facts, self._sources, self._unit)
+        changes = all_changes(program_facts)[:most]
         if not changes:
             return
         quick = [change for change in changes if change.proof != COMPILED]
@@ -103,25 +105,17 @@ class Trial:
             if some is quick or self._left_s() > _WORTH_COMPILING * self._budget_s:
                 self._screen(some)
         helping = sorted(
-            (each for each in self._tried if each.verdict == "helps"),
-            key=lambda each: -each.outcome.gain.ratio,
+            (tried for tried in self._tried if tried.verdict == "helps"),
+            key=lambda tried: -tried.outcome.gain.ratio,
         )
-        self._chosen = self._combine(helping[:_MOST_TOGETHER])
-        while self._chosen:
-            self._check()
-            if self._final is not None and self._final.gain.low > 1 and not self._final.failure:
-                break
-            self._reject_last()
+        if helping:
+            self._measure_patches(helping[:_MOST_TOGETHER])
 
-    def _round(self, arms: Mapping[str, Sequence[Change]], share: float, level: float) -> Round:
-        texts = {}
-        for name, changes in arms.items():
-            edits = [edit for change in changes for edit in change.edits]
-            texts[name] = self._sources.edited(edits)
+    def _round(self, arms: Mapping[str, Mapping[str, str]], share: float, level: float) -> Round:
         return Round(
             self._program,
             self._unit,
-            texts,
+            arms,
             seconds=min(self._left_s(), share * self._budget_s),
             level=level,
             steps_known=self._steps,
@@ -131,14 +125,12 @@ class Trial:
     # ---- each change on its own
 
     def _screen(self, changes: Sequence[Change]) -> None:
-        arms = {str(number): [change] for number, change in enumerate(changes)}
+        arms = {str(n): self._sources.edited(change.edits) for n, change in enumerate(changes)}
         round_ = self._round(arms, _SCREEN_SHARE, _SCREEN_LEVEL)
         try:
             outcomes = round_.run()
         finally:
-            with contextlib.suppress(KeyError):
-                self._plain_s = round_.plain_seconds()
-        self._steps = self._steps or round_.all_steps
+            self._note_pace(round_)
         for number, change in enumerate(changes):
             outcome = outcomes[str(number)]
             state = outcome.state.get(change.proof)
@@ -164,80 +156,60 @@ class Trial:
             return f"pays only after {pays:.0f} steps of {self._steps}"
         return "helps"
 
-    # ---- together
-
-    def _combine(self, helping: list[Tried]) -> list[Tried]:
-        """Add change after change, and keep those that add to the gain."""
-        if len(helping) < 2:
-            return helping
-        arms: dict[str, list[Change]] = {}
-        for count in range(1, len(helping) + 1):
-            changes = [each.change for each in helping[:count]]
-            with contextlib.suppress(NoPlaceError):
-                self._sources.edited(edit for change in changes for edit in change.edits)
-                arms[str(count)] = changes
-        outcomes = self._round(arms, _COMBINE_SHARE, _LEVEL).run()
-        chosen, best = [helping[0]], outcomes["1"].gain.ratio
-        for count in range(2, len(helping) + 1):
-            outcome = outcomes.get(str(count))
-            if outcome is None or outcome.failure or outcome.equality.kind >= Kind.DIFFERS:
-                continue
-            if outcome.gain.ratio > best * 1.005:
-                chosen.append(helping[count - 1])
-                best = outcome.gain.ratio
-        return chosen
-
     # ---- the patch
 
-    def _check(self) -> None:
-        """Run the program as ``git apply`` has patched it, in a round of its own."""
-        texts = patched_by_git(self._sources, self._texts(), self._program.folder)
-        share = max(0.2, self._left_s() / self._budget_s)
-        round_ = Round(
-            self._program,
-            self._unit,
-            {"the patch": texts},
-            seconds=share * self._budget_s,
-            level=_LEVEL,
-            steps_known=self._steps,
-            progress=self._progress,
-        )
-        outcomes = round_.run()
-        self._final = outcomes["the patch"]
-        self._noise = outcomes[_other(outcomes)].gain
-        self._plain_s = round_.plain_seconds()
+    def _measure_patches(self, helping: Sequence[Tried]) -> None:
+        """Run the program as ``git apply`` has patched it: with the best change, with two, ...
+
+        This is a round of its own, so that no claim rests on the windows that chose the changes.
+        """
+        patches: dict[str, Sequence[Tried]] = {}
+        texts = {}
+        for count in range(1, len(helping) + 1):
+            name = f"patch of {count}"
+            with contextlib.suppress(NoPlaceError):
+                wanted = self._texts(helping[:count])
+                texts[name] = patched_by_git(self._sources, wanted, self._program.folder)
+                patches[name] = helping[:count]
+        round_ = self._round(texts, 1.0, 1 - (1 - _LEVEL) / len(patches))
+        try:
+            outcomes = round_.run()
+        finally:
+            self._note_pace(round_)
+        self._noise = outcomes[AGAIN].gain
+        for name, changes in patches.items():
+            outcome = outcomes[name]
+            is_shown = not outcome.failure and outcome.gain.low > 1.0
+            if not is_shown or outcome.equality.kind >= Kind.DIFFERS:
+                continue
+            if self._final is None or outcome.gain.ratio > _WORTH_ADDING * self._final.gain.ratio:
+                self._final, self._chosen = outcome, list(changes)
+        for place, tried in enumerate(self._tried):
+            if tried.verdict == "helps" and tried not in self._chosen:
+                verdict = "adds nothing to the patch" if self._chosen else "not confirmed"
+                self._tried[place] = tried._replace(verdict=verdict)
+
+    def _note_pace(self, round_: Round) -> None:
+        self._plain_s = round_.plain_seconds() or self._plain_s
         self._steps = self._steps or round_.all_steps
 
-    def _reject_last(self) -> None:
-        """The patch showed no gain: its weakest change goes, and the rest is run again."""
-        dropped = self._chosen.pop()
-        place = self._tried.index(dropped)
-        self._tried[place] = dropped._replace(verdict="no gain when it was measured again")
-        self._final = None
-        if self._left_s() < _SURVEY_SHARE * self._budget_s:
-            self._chosen = []
-
-    def _texts(self) -> dict[str, str]:
-        return self._sources.edited(edit for each in self._chosen for edit in each.change.edits)
+    def _texts(self, tried: Sequence[Tried]) -> dict[str, str]:
+        return self._sources.edited(edit for one in tried for edit in one.change.edits)
 
     def _result(self, *, was_stopped: bool) -> Result:
-        final = self._final
-        is_shown = bool(final and self._chosen and not final.failure)
-        if not is_shown:
-            self._chosen = []
-        texts = self._texts() if is_shown else {}
+        final, texts = self._final, self._texts(self._chosen)
         return Result(
             unit=self._unit,
             plain_s=self._plain_s,
             tried=self._tried,
             chosen=self._chosen,
-            gain=final.gain if is_shown and final else None,
-            equality=final.equality if is_shown and final else None,
+            gain=final.gain if final else None,
+            equality=final.equality if final else None,
             noise=self._noise,
             patch=self._sources.diff(texts, patch_root(texts, self._program.folder)),
             texts=texts,
             steps=self._steps,
-            start_s=final.extra_start_s if is_shown and final else 0.0,
+            start_s=final.extra_start_s if final else 0.0,
             seconds=time.perf_counter() - self._began,
             was_stopped=was_stopped,
         )
@@ -252,7 +224,9 @@ def unit_of(facts: Mapping[str, Any]) -> tuple[str, int]:
             if name.startswith(kind) and len(times) >= 2
         }
         if counts:
-            first = "optimizer:0" if "optimizer:0" in counts else max(counts, key=counts.__getitem__)
+            first = (
+                "optimizer:0" if "optimizer:0" in counts else max(counts, key=counts.__getitem__)
+            )
             is_whole = facts["is_whole"]
             if not is_whole or counts[first] >= _FEWEST_STEPS:
                 return first, counts[first] if is_whole else 0
@@ -288,16 +262,18 @@ def _copies(sources: Sources, texts: Mapping[str, str], root: Path) -> Iterator[
         shutil.rmtree(home, ignore_errors=True)
 
 
-def patched_by_git(
-    sources: Sources, texts: dict[str, str], folder: Path
-) -> dict[str, str]:
+def patched_by_git(sources: Sources, texts: dict[str, str], folder: Path) -> dict[str, str]:
     """Return the files as ``git apply`` makes them from copies of the originals and the patch."""
     root = patch_root(texts, folder)
     patch = sources.diff(texts, root)
     with _copies(sources, texts, root) as home:
         try:
             done = subprocess.run(
-                ["git", "apply", "-"], input=patch.encode(), cwd=home, capture_output=True, check=False
+                ["git", "apply", "-"],
+                input=patch.encode(),
+                cwd=home,
+                capture_output=True,
+                check=False,
             )
         except FileNotFoundError:
             return texts  # without git, the same texts
@@ -308,7 +284,3 @@ def patched_by_git(
             with (home / Path(path).relative_to(root)).open(encoding="utf-8", newline="") as file:
                 patched[path] = file.read()
     return patched
-
-
-def _other(outcomes: Mapping[str, Outcome]) -> str:
-    return next(name for name in outcomes if name != "the patch")

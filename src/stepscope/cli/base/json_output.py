@@ -10,7 +10,7 @@ from typing import Any
 VERSIONS = {
     "answer": 2,
     **dict.fromkeys(
-        ("job", "info", "sql", "diff", "gate", "history", "program", "device-peaks"), 1
+        ("job", "info", "sql", "diff", "gate", "history", "program", "device-peaks", "try"), 1
     ),
 }
 

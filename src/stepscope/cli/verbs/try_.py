@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -11,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from stepscope.cli.base.command import ExitCode, Parser
+from stepscope.cli.base.json_output import json_text
 from stepscope.errors import StepscopeError
 
 _BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
@@ -72,7 +72,9 @@ class Try:
         from stepscope.remedies.trial import Trial
 
         command = Command.of(args.program)
-        with tempfile.TemporaryDirectory(prefix="stepscope-try-", ignore_cleanup_errors=True) as home:
+        with tempfile.TemporaryDirectory(
+            prefix="stepscope-try-", ignore_cleanup_errors=True
+        ) as home:
             program = Program.of(
                 command.words, command.folder, Path(home), network=args.allow_network
             )
@@ -85,7 +87,7 @@ class Try:
             with args.output.open("w", encoding="utf-8", newline="") as file:
                 file.write(result.patch)
         if args.json:
-            print(json.dumps(as_json(result, command.name), indent=1))
+            print(json_text("try", as_json(result, command.name)), end="")
         else:
             print(as_text(result, command.name, args.output))
         if args.apply and result.patch:
@@ -141,7 +143,7 @@ def apply_patch(patch: Path) -> ExitCode:
 
 
 def _prefix() -> str:
-    """Return this folder as seen from the top of its git repository, which git apply starts from."""
+    """Return this folder as seen from the top of its repository, from which git applies."""
     folder = Path.cwd()
     for top in (folder, *folder.parents):
         if (top / ".git").exists():

@@ -10,14 +10,10 @@ import sys
 
 def _begin() -> None:
     import _frozen_importlib_external
-    from os import environ
 
-    package = __file__.rpartition("/record/")[0]
-    name, place = "stepscope.record.inside.boot", "record/inside/boot.py"
-    if "STEPSCOPE_TRY" in environ:  # `stepscope try` has started it: nothing is recorded
-        name, place = "stepscope.remedies.inside.agent", "remedies/inside/agent.py"
+    name = "stepscope.record.inside.boot"
     if name not in sys.modules:
-        path = f"{package}/{place}"
+        path = __file__.rpartition("/")[0] + "/boot.py"
         module = type(sys)(name)
         module.__file__ = path
         sys.modules[name] = module

@@ -95,7 +95,9 @@ class Agent:
         if not isinstance(path, str | bytes):
             return
         place = os.path.realpath(os.fsdecode(path))
-        if not any(place == folder or place.startswith(f"{folder}/") for folder in _kept_apart(self)):
+        if not any(
+            place == folder or place.startswith(f"{folder}/") for folder in _kept_apart(self)
+        ):
             self.tell("refused", reason=f"it writes {place}, which cannot be kept apart")
             raise PermissionError(f"stepscope try keeps no copy of {place}")
 
@@ -200,12 +202,12 @@ class Agent:
 
     def watch_optimizers(self, module: "ModuleType") -> None:
         """Steps of the first optimizer are steps of the program."""
-        register: Any = module.register_optimizer_step_post_hook  # type: ignore[attr-defined]
+        register: Any = module.register_optimizer_step_post_hook
 
         def stepped(optimizer: "Any", *_: object) -> None:
-            if not any(optimizer is known for known in self._optimizers):
+            if not any(optimizer is other for other in self._optimizers):
                 self._optimizers.append(optimizer)
-            number = next(i for i, known in enumerate(self._optimizers) if known is optimizer)
+            number = next(i for i, other in enumerate(self._optimizers) if other is optimizer)
             self.end_step(f"optimizer:{number}")
 
         register(stepped)
@@ -219,7 +221,7 @@ class Agent:
         torch.Tensor.backward = noted_backward
 
     def watch_loaders(self, module: "ModuleType") -> None:
-        loader_class: Any = module.DataLoader  # type: ignore[attr-defined]
+        loader_class: Any = module.DataLoader
         original, loaders = loader_class.__init__, self._loaders
 
         def made(loader: "Any", *arguments: "Any", **options: "Any") -> None:
@@ -252,9 +254,9 @@ class Agent:
     def _module_called(
         self, module: "Any", output: "Any", inputs: "tuple[Any, ...]", seconds: float
     ) -> None:
-        if not any(module is known for known in self._modules):
+        if not any(module is other for other in self._modules):
             self._modules.append(module)
-        number = next(i for i, known in enumerate(self._modules) if known is module)
+        number = next(i for i, other in enumerate(self._modules) if other is module)
         if self.survey is not None:
             self.survey.module_called(number, module, inputs, seconds)
         elif f"module:{number}" == self.unit:
@@ -306,7 +308,7 @@ class _Finder:
             return None
         self._is_asking = True
         try:
-            spec = None
+            spec: Any = None
             for finder in sys.meta_path:
                 if finder is not self:
                     spec = finder.find_spec(name, path, target)
@@ -350,5 +352,9 @@ def begin() -> None:
     """Take part in a trial, if this process was started for one."""
     text = os.environ.pop(VARIABLE, None)  # the processes that the program starts take no part
     if text:
-        sys.modules["stepscope_try_agent"] = sys.modules[__name__]
-        Agent(json.loads(text))
+        plan = json.loads(text)
+        if plan["path"] is None:
+            os.environ.pop("PYTHONPATH", None)
+        else:
+            os.environ["PYTHONPATH"] = plan["path"]
+        Agent(plan)

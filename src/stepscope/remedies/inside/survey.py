@@ -136,9 +136,7 @@ class Survey:
                 "inputs": [str(getattr(item, "dtype", "")) for item in inputs],
                 "dtypes": sorted({str(item.dtype) for item in parameters}),
                 "elements": sum(item.numel() for item in parameters),
-                "convolutions": sum(
-                    isinstance(item, torch.nn.Conv2d) for item in module.modules()
-                ),
+                "convolutions": sum(isinstance(item, torch.nn.Conv2d) for item in module.modules()),
                 "calls": 0,
                 "seconds": 0.0,
                 "without_training": 0,
@@ -211,7 +209,10 @@ class Survey:
             from stepscope import remember
 
             for candidate in gc.get_referrers(function.code):
-                if isinstance(candidate, types.FunctionType) and candidate.__code__ is function.code:
+                if (
+                    isinstance(candidate, types.FunctionType)
+                    and candidate.__code__ is function.code
+                ):
                     function.function = candidate
                     function.inputs = remember.Inputs(candidate)
                     return
@@ -258,11 +259,11 @@ class Survey:
             if result is None:
                 function.obstacle = "it returns nothing"
                 return
-            known = function.results.get(key[0])
-            if known is not None:
+            earlier = function.results.get(key[0])
+            if earlier is not None:
                 function.repeats += 1
                 function.repeated_seconds += seconds
-                if known != content:
+                if earlier != content:
                     function.obstacle = "equal inputs gave different results"
             elif len(function.results) < 4096:
                 function.results[key[0]] = content
@@ -345,7 +346,7 @@ class Survey:
         sys.setprofile(None)
         gc.callbacks.remove(self._collecting)
         torch: Any = sys.modules.get("torch")
-        functions = sorted(self._functions.values(), key=lambda each: -each.seconds)
+        functions = sorted(self._functions.values(), key=lambda function: -function.seconds)
         self._agent.tell(
             "surveyed",
             seconds=time.perf_counter() - self._began,
@@ -405,7 +406,9 @@ def _static_obstacle(code: types.CodeType) -> str:
         return "it is no function to remember"
     if _writes_global(code):
         return "it changes a global"
-    if any(instruction in _names_of_operations(code) for instruction in ("STORE_ATTR", "DELETE_ATTR")):
+    if any(
+        instruction in _names_of_operations(code) for instruction in ("STORE_ATTR", "DELETE_ATTR")
+    ):
         return "it sets an attribute"
     if "STORE_DEREF" in _names_of_operations(code) and code.co_freevars:
         return "it changes a variable of another function"

@@ -71,6 +71,10 @@ class Program(NamedTuple):
         return cls(tuple(words), folder, network, stdin, scratch, folders)
 
 
+class TooSlowError(ArmFailedError):
+    """An arm has ended no step in the time that it had."""
+
+
 class Report(NamedTuple):
     """What an arm has told at the end of a window."""
 
@@ -203,7 +207,7 @@ class Arm:
             rest_s = deadline - time.perf_counter()
             ready = select.select([self._line], [], [], max(0.0, rest_s))[0]
             if not ready:
-                raise ArmFailedError(f"{self.name}: no step ended in time")
+                raise TooSlowError("no step ended in time")
             with contextlib.suppress(ConnectionResetError):
                 data = self._line.recv(1 << 20)
             if not data:
@@ -229,4 +233,4 @@ class Arm:
             raise RefusedError(
                 f"what the program writes cannot be kept apart on this machine ({lines[-1]})"
             )
-        raise ArmFailedError(f"{self.name} ended with {code}: {lines[-1][:200]}")
+        raise ArmFailedError(f"it ended with {code}: {lines[-1][:200]}")

@@ -51,7 +51,8 @@ def compare(plain: Results, changed: Results, again: Results) -> Equality:
     """Compare a changed program with the plain one, and that with itself, run again."""
     distance, compared, is_exact = _distance(plain, changed)
     spread, _, _ = _distance(plain, again)
-    if not compared:
+    is_repeatable = plain.printed == again.printed
+    if not compared or not is_repeatable:
         return Equality(Kind.UNKNOWN, 0.0, 0)
     if is_exact:
         return Equality(Kind.EXACT, 0.0, compared)

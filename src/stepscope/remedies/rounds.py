@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from stepscope.errors import StepscopeError
-from stepscope.remedies.arms import Arm, ArmFailedError, Program, RefusedError, Report
+from stepscope.remedies.arms import (
+    Arm,
+    ArmFailedError,
+    Program,
+    RefusedError,
+    Report,
+    TooSlowError,
+)
 from stepscope.remedies.equality import Equality, Results, compare
 from stepscope.remedies.intervals import NO_GAIN, Gain, gain, steady_from
 
@@ -32,6 +39,7 @@ class Outcome(NamedTuple):
     extra_start_s: float  # beyond the program's own, until the first step has ended
     state: Mapping[str, Any]
     remembered_bytes: int
+    windows: tuple[float, ...] = ()
     failure: str = ""
 
 
@@ -147,6 +155,9 @@ class Round:
         until = max(self._deadline, time.perf_counter() + 1.0)
         try:
             track.take(track.arm.window(steps, until, digest=digest))
+        except TooSlowError as error:
+            track.failure = "" if track.windows else str(error)
+            track.is_dropped = True
         except ArmFailedError as error:
             track.failure = str(error)
 
@@ -202,6 +213,8 @@ class Round:
             track.windows.append(arm.started_s)
             track.steps.append(1)
             track.results.printed = arm.printed()
+        except TooSlowError as error:
+            track.failure = "" if track.windows else str(error)
         except ArmFailedError as error:
             track.failure = str(error)
         finally:
@@ -235,7 +248,15 @@ class Round:
         plain, track = self._tracks[PLAIN], self._tracks.get(name)
         if track is None:
             return Outcome(
-                name, NO_GAIN, compare(Results(), Results(), Results()), 0, 0, {}, 0, "not tried"
+                name,
+                NO_GAIN,
+                compare(Results(), Results(), Results()),
+                0,
+                0,
+                {},
+                0,
+                (),
+                "not tried",
             )
         again = self._tracks[AGAIN]
         if plain.arm.is_over and self._unit != RUN:
@@ -251,6 +272,7 @@ class Round:
             max(0.0, track.arm.started_s - max(plain.arm.started_s, again.arm.started_s)),
             track.facts.get("state", {}),
             int(remembered.get("bytes", 0)),
+            tuple(track.windows),
             track.failure,
         )
 

@@ -17,12 +17,11 @@ from stepscope.errors import StepscopeError
 from stepscope.remedies.arms import Program
 from stepscope.remedies.edits import NoPlaceError, Sources
 from stepscope.remedies.equality import Equality, Kind
-from stepscope.remedies.intervals import Gain
+from stepscope.remedies.intervals import Gain, gain
 from stepscope.remedies.remedy import COMPILED, Change, Facts, all_changes
 from stepscope.remedies.rounds import AGAIN, RUN, Outcome, Round, survey
 
 _SURVEY_SHARE, _SCREEN_SHARE = 0.08, 0.45
-_WORTH_ADDING = 1.005  # times as fast as without the change
 _LONGEST_SURVEY_S = 15.0
 _LEVEL = 0.95
 _SCREEN_LEVEL = 0.9  # no claim is made from the screening: what helps is measured again
@@ -182,12 +181,18 @@ class Trial:
             is_shown = not outcome.failure and outcome.gain.low > 1.0
             if not is_shown or outcome.equality.kind >= Kind.DIFFERS:
                 continue
-            if self._final is None or outcome.gain.ratio > _WORTH_ADDING * self._final.gain.ratio:
+            if self._final is None or self._is_faster(outcome, self._final):
                 self._final, self._chosen = outcome, list(changes)
         for place, tried in enumerate(self._tried):
             if tried.verdict == "helps" and tried not in self._chosen:
                 verdict = "adds nothing to the patch" if self._chosen else "not confirmed"
                 self._tried[place] = tried._replace(verdict=verdict)
+
+    @staticmethod
+    def _is_faster(outcome: Outcome, other: Outcome) -> bool:
+        """Tell whether one patch is faster than another that took turns with it."""
+        start = len(outcome.windows) // 4  # both are steady by then
+        return gain(other.windows[start:], outcome.windows[start:], _SCREEN_LEVEL).low > 1.0
 
     def _note_pace(self, round_: Round) -> None:
         self._plain_s = round_.plain_seconds() or self._plain_s

@@ -298,6 +298,7 @@ class _Finder:
             "torch.nn.modules.module": agent.watch_modules,
             "torch.utils.data.dataloader": agent.watch_loaders,
             "numpy": _seed_numpy,
+            "torch": _seed_torch,
         }
         self._agent = agent
         self._is_asking = False
@@ -337,6 +338,10 @@ class _Finder:
 
 def _seed_numpy(module: "Any") -> None:
     module.random.seed(0)
+
+
+def _seed_torch(module: "Any") -> None:
+    module.manual_seed(0)  # it would draw one of its own, another in each arm
 
 
 def _load(name: str, path: str) -> "Any":

@@ -32,7 +32,6 @@ _frozen_importlib_external.SourceFileLoader("stepscope_try_agent", path).exec_mo
 module.begin()
 """
 _LAUNCHER = str(Path(__file__).with_name("apart.py"))
-_LAST_CHARACTERS = 2000
 
 
 class RefusedError(StepscopeError):
@@ -169,11 +168,8 @@ class Arm:
         self.started_s = time.perf_counter() - self._began
         return report
 
-    def output(self) -> str:
-        """Return the last part of what the program has printed."""
-        return self._log.read_text(encoding="utf-8", errors="replace")[-_LAST_CHARACTERS:]
-
     def printed(self) -> str:
+        """Return what the program has printed."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def end(self) -> None:
@@ -183,16 +179,6 @@ class Arm:
         self._signal(signal.SIGKILL)
         self._process.wait()
         shutil.rmtree(self._home, ignore_errors=True)
-
-    def memory_bytes(self) -> int:
-        """Return the resident memory of the arm's largest process."""
-        sizes = [0]
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                fields = status.read_text().rpartition(")")[2].split()
-                if int(fields[3]) == self._process.pid:
-                    sizes.append(int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
-        return max(sizes)
 
     def _pause(self) -> None:
         if not self.is_over:
@@ -228,7 +214,7 @@ class Arm:
 
     def _explain_end(self) -> None:
         code = self._process.wait()
-        lines = self.output().strip().splitlines() or ["nothing was printed"]
+        lines = self.printed().strip().splitlines() or ["nothing was printed"]
         if code == apart.NOT_APART:
             raise RefusedError(
                 f"what the program writes cannot be kept apart on this machine ({lines[-1]})"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.remedies.edits import Edit, NoPlaceError
-from stepscope.remedies.remedy import COMPILED, REMEDIES, Change, Facts, place_text
+from stepscope.remedies.remedy import COMPILED, REMEDIES, THREADS, Change, Facts, place_text
 
 _LEAST_SHARE = 0.05  # of the time, for a function to be remembered
 _FUSED = {"Adam", "AdamW", "SGD", "Adagrad"}
@@ -105,7 +105,7 @@ class Threads:
             else:
                 edit = facts.inserted_on_top("torch", title)
                 place = place_text(facts.main, 1)
-            yield Change(title, place, (edit,), 0.3 if used > cores else 0.1, "threads")
+            yield Change(title, place, (edit,), 0.3 if used > cores else 0.1, THREADS)
 
 
 @REMEDIES.register
@@ -218,18 +218,6 @@ def _before_loop(facts: Facts, statement: str) -> tuple[tuple[Edit, ...], str]:
         raise NoPlaceError("the model has no name")
     text = statement.format(model=source.segment(called))
     return (source.insert_before(node, text),), place_text(path, node.lineno)
-
-
-@REMEDIES.register
-class ChannelsLast:
-    """Keep the weights of convolutions in the layout that their kernels prefer."""
-
-    def changes(self, facts: Facts) -> Iterator[Change]:
-        if facts.model is None or not facts.model["convolutions"]:
-            return
-        statement = "{model}.to(memory_format=torch.channels_last)"
-        edits, place = _before_loop(facts, statement)
-        yield Change("channels_last", place, edits, 0.15, "layouts")
 
 
 @REMEDIES.register

@@ -12,6 +12,8 @@ from stepscope.remedies.edits import Edit, NoPlaceError, Sources
 
 COMPILED = "compiled"  # the proof of a change that takes long to take effect
 
+THREADS = "threads"  # the proof of a change that depends on what else the machine does
+
 
 class Change(NamedTuple):
     """A change of the source that may make the program faster."""

@@ -54,6 +54,7 @@ class Track:
         self.facts: Mapping[str, Any] = {}
         self.failure = ""
         self.is_dropped = False
+        self.is_at_end = False
 
     @property
     def is_running(self) -> bool:
@@ -61,6 +62,7 @@ class Track:
 
     def take(self, report: Report) -> None:
         facts = report.facts
+        self.is_at_end = report.event == "end"
         self.facts = facts
         self.results.add(facts)
         if facts["times"]:
@@ -87,6 +89,7 @@ class Round:
         self._seconds, self._level, self._steps_known = seconds, level, steps_known
         self._progress = progress
         self._tracks: dict[str, Track] = {}
+        self.was_stopped = False
         self.all_steps = 0  # of the program, once it has ended
 
     def run(self) -> dict[str, Outcome]:
@@ -98,11 +101,12 @@ class Round:
             else:
                 self._start(wanted)
                 self._take_turns()
-            return {name: self._outcome(name) for name in wanted if name != PLAIN}
+        except KeyboardInterrupt:  # what was measured by now is told
+            self.was_stopped = True
         finally:
             for track in self._tracks.values():
-                if track.arm is not None:
-                    track.arm.end()
+                track.arm.end()
+        return {name: self._outcome(name) for name in wanted if name != PLAIN}
 
     # ---- programs with steps
 
@@ -171,9 +175,7 @@ class Round:
         return steps
 
     def _drop_hopeless(self) -> None:
-        for name, track in self._tracks.items():
-            if name in (PLAIN, AGAIN) or not track.is_running:
-                continue
+        for track in self._candidates():
             measured = self._gain(track)
             if measured.high < _HOPELESS and measured.windows >= _FEWEST_WINDOWS:
                 track.is_dropped = True
@@ -181,9 +183,14 @@ class Round:
 
     def _is_decided(self) -> bool:
         """Tell whether every arm that still runs has a narrow interval."""
-        running = [t for n, t in self._tracks.items() if n not in (PLAIN, AGAIN) and t.is_running]
-        gains = [self._gain(track) for track in running]
+        gains = [self._gain(track) for track in self._candidates()]
         return all(shown.low > 1 and shown.high / shown.low < 1 + _NARROW for shown in gains)
+
+    def _candidates(self) -> list[Track]:
+        named = (
+            (name, track) for name, track in self._tracks.items() if name not in (PLAIN, AGAIN)
+        )
+        return [track for _, track in named if not (track.is_dropped or track.failure)]
 
     # ---- programs without steps
 
@@ -194,14 +201,17 @@ class Round:
             order = list(wanted) if turn % 2 == 0 else list(wanted)[::-1]
             for name in order:
                 track = self._tracks.get(name)
-                if track is None or not (track.is_dropped or track.failure):
+                is_enough = name == AGAIN and turn > 0  # it tells whether runs print the same
+                if track is None or not (track.is_dropped or track.failure or is_enough):
                     self._run_once(name, wanted[name])
                 if failure := self._tracks[PLAIN].failure:
                     raise RefusedError(f"the program cannot be tried: {failure}")
             turn += 1
             self._progress(f"run {turn}")
-            if turn >= 6:
-                self._drop_hopeless_runs()
+            if turn >= _FEWEST_WINDOWS:
+                self._drop_hopeless()
+                if self._is_decided():
+                    break
 
     def _run_once(self, name: str, edits: Mapping[str, str]) -> None:
         arm = Arm(self._program, name, RUN, edits)
@@ -220,11 +230,6 @@ class Round:
         finally:
             arm.end()
 
-    def _drop_hopeless_runs(self) -> None:
-        for name, track in self._tracks.items():
-            if name not in (PLAIN, AGAIN) and not track.failure:
-                track.is_dropped = self._gain(track).high < _HOPELESS
-
     # ---- what it has shown
 
     def _gain(self, track: Track) -> Gain:
@@ -238,15 +243,16 @@ class Round:
         if (
             self._unit != RUN
             and track.steps
-            and track.arm.is_over
+            and track.is_at_end
             and last > first + _FEWEST_WINDOWS + 2
         ):
             last -= 1  # the last window may be a short one
         return gain(beside[first:last], track.windows[first:last], self._level)
 
     def _outcome(self, name: str) -> Outcome:
-        plain, track = self._tracks[PLAIN], self._tracks.get(name)
-        if track is None:
+        plain, again = self._tracks.get(PLAIN), self._tracks.get(AGAIN)
+        track = self._tracks.get(name)
+        if plain is None or again is None or track is None:
             return Outcome(
                 name,
                 NO_GAIN,
@@ -258,8 +264,7 @@ class Round:
                 (),
                 "not tried",
             )
-        again = self._tracks[AGAIN]
-        if plain.arm.is_over and self._unit != RUN:
+        if plain.is_at_end and self._unit != RUN:
             self.all_steps = int(plain.facts.get("count", 0))
         remembered = track.facts.get("remembered") or {}
         half = len(track.windows) // 2
@@ -286,8 +291,8 @@ class Round:
         return sum(track.windows[half:]) / steps if steps else 0.0
 
     def plain_state(self) -> Mapping[str, Any]:
-        state: Mapping[str, Any] = self._tracks[PLAIN].facts.get("state", {})
-        return state
+        track = self._tracks.get(PLAIN)
+        return track.facts.get("state", {}) if track is not None else {}
 
 
 def survey(program: Program, seconds: float, deadline: float) -> Mapping[str, Any]:

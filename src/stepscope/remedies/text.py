@@ -27,7 +27,7 @@ def as_text(result: Result, program: str, patch: Path) -> str:
     for verdict in dict.fromkeys(tried.verdict for tried in rest):
         names = ", ".join(_with_interval(tried) for tried in rest if tried.verdict == verdict)
         lines.append(f"  {_heading(verdict)}: {names}")
-    if result.noise is not None:
+    if result.noise is not None and result.noise.low:
         noise = result.noise
         lines.append(f"  the program beside itself: {noise.low:.2f} to {noise.high:.2f}")
     if result.patch:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import shutil
+import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from stepscope.remedies.arms import Program
 from stepscope.remedies.edits import NoPlaceError, Sources
 from stepscope.remedies.equality import Equality, Kind
 from stepscope.remedies.intervals import Gain, gain
-from stepscope.remedies.remedy import COMPILED, Change, Facts, all_changes
+from stepscope.remedies.remedy import COMPILED, THREADS, Change, Facts, all_changes
 from stepscope.remedies.rounds import AGAIN, RUN, Outcome, Round, survey
 
 _SURVEY_SHARE, _SCREEN_SHARE = 0.08, 0.45
@@ -27,6 +27,7 @@ _LEVEL = 0.95
 _SCREEN_LEVEL = 0.9  # no claim is made from the screening: what helps is measured again
 _WORTH_COMPILING = 0.5  # of the budget must be left
 _LEAST_GAIN = 1.02
+_BUSY_LOAD = 2.0  # a core
 _FEWEST_STEPS = 12
 _MOST_CHANGES = 10
 _MOST_TOGETHER = 4
@@ -126,16 +127,19 @@ class Trial:
     def _screen(self, changes: Sequence[Change]) -> None:
         arms = {str(n): self._sources.edited(change.edits) for n, change in enumerate(changes)}
         round_ = self._round(arms, _SCREEN_SHARE, _SCREEN_LEVEL)
-        try:
-            outcomes = round_.run()
-        finally:
-            self._note_pace(round_)
+        outcomes = round_.run()
+        self._plain_s = round_.plain_seconds() or self._plain_s
+        self._steps = self._steps or round_.all_steps
         for number, change in enumerate(changes):
             outcome = outcomes[str(number)]
             state = outcome.state.get(change.proof)
             took_effect = bool(outcome.state) and state != round_.plain_state().get(change.proof)
             verdict = self._verdict(outcome, took_effect=took_effect)
+            if verdict == "helps" and change.proof == THREADS and _is_machine_busy():
+                verdict = "not judged while other programs use the cores"
             self._tried.append(Tried(change, outcome, took_effect, verdict))
+        if round_.was_stopped:
+            raise KeyboardInterrupt
 
     def _verdict(self, outcome: Outcome, *, took_effect: bool) -> str:
         if outcome.failure:
@@ -171,15 +175,14 @@ class Trial:
                 texts[name] = patched_by_git(self._sources, wanted, self._program.folder)
                 patches[name] = helping[:count]
         round_ = self._round(texts, 1.0, 1 - (1 - _LEVEL) / len(patches))
-        try:
-            outcomes = round_.run()
-        finally:
-            self._note_pace(round_)
+        outcomes = round_.run()
+        self._plain_s = round_.plain_seconds() or self._plain_s
+        self._steps = self._steps or round_.all_steps
         self._noise = outcomes[AGAIN].gain
         for name, changes in patches.items():
             outcome = outcomes[name]
-            is_shown = not outcome.failure and outcome.gain.low > 1.0
-            if not is_shown or outcome.equality.kind >= Kind.DIFFERS:
+            is_shown = outcome.gain.low > 1.0 and outcome.gain.ratio >= _LEAST_GAIN
+            if outcome.failure or not is_shown or outcome.equality.kind >= Kind.DIFFERS:
                 continue
             if self._final is None or self._is_faster(outcome, self._final):
                 self._final, self._chosen = outcome, list(changes)
@@ -187,16 +190,14 @@ class Trial:
             if tried.verdict == "helps" and tried not in self._chosen:
                 verdict = "adds nothing to the patch" if self._chosen else "not confirmed"
                 self._tried[place] = tried._replace(verdict=verdict)
+        if round_.was_stopped:
+            raise KeyboardInterrupt
 
     @staticmethod
     def _is_faster(outcome: Outcome, other: Outcome) -> bool:
         """Tell whether one patch is faster than another that took turns with it."""
         start = len(outcome.windows) // 4  # both are steady by then
         return gain(other.windows[start:], outcome.windows[start:], _SCREEN_LEVEL).low > 1.0
-
-    def _note_pace(self, round_: Round) -> None:
-        self._plain_s = round_.plain_seconds() or self._plain_s
-        self._steps = self._steps or round_.all_steps
 
     def _texts(self, tried: Sequence[Tried]) -> dict[str, str]:
         return self._sources.edited(edit for one in tried for edit in one.change.edits)
@@ -218,6 +219,11 @@ class Trial:
             seconds=time.perf_counter() - self._began,
             was_stopped=was_stopped,
         )
+
+
+def _is_machine_busy() -> bool:
+    """Tell whether others want the cores: only one arm runs at a time, on as many as there are."""
+    return os.getloadavg()[0] > _BUSY_LOAD * (os.cpu_count() or 1)
 
 
 def unit_of(facts: Mapping[str, Any]) -> tuple[str, int]:
@@ -253,39 +259,20 @@ def patch_root(texts: Mapping[str, str], folder: Path) -> Path:
     return Path("/")
 
 
-@contextlib.contextmanager
-def _copies(sources: Sources, texts: Mapping[str, str], root: Path) -> Iterator[Path]:
-    home = Path(tempfile.mkdtemp(prefix="stepscope-try-"))
-    try:
-        for path in texts:
-            place = home / Path(path).relative_to(root)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("w", encoding="utf-8", newline="") as file:
-                file.write(sources[path].text)
-        yield home
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-
-
 def patched_by_git(sources: Sources, texts: dict[str, str], folder: Path) -> dict[str, str]:
     """Return the files as ``git apply`` makes them from copies of the originals and the patch."""
     root = patch_root(texts, folder)
-    patch = sources.diff(texts, root)
-    with _copies(sources, texts, root) as home:
+    with tempfile.TemporaryDirectory(prefix="stepscope-try-") as home:
+        copies = {path: Path(home) / Path(path).relative_to(root) for path in texts}
+        for path, copy in copies.items():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(sources[path].text.encode())
+        patch = sources.diff(texts, root).encode()
+        command = ["git", "apply", "-"]
         try:
-            done = subprocess.run(
-                ["git", "apply", "-"],
-                input=patch.encode(),
-                cwd=home,
-                capture_output=True,
-                check=False,
-            )
+            done = subprocess.run(command, input=patch, cwd=home, capture_output=True, check=False)
         except FileNotFoundError:
             return texts  # without git, the same texts
         if done.returncode:
             raise StepscopeError(f"the patch does not apply: {done.stderr.decode().strip()}")
-        patched = {}
-        for path in texts:
-            with (home / Path(path).relative_to(root)).open(encoding="utf-8", newline="") as file:
-                patched[path] = file.read()
-    return patched
+        return {path: copy.read_bytes().decode() for path, copy in copies.items()}

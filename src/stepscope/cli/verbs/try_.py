@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import tempfile
@@ -130,9 +129,7 @@ def apply_patch(patch: Path) -> ExitCode:
         raise StepscopeError(f"{patch} does not exist: `stepscope try COMMAND` writes it")
     try:
         done = subprocess.run(
-            ["git", "apply", "--directory", _prefix(), str(patch.absolute())],
-            capture_output=True,
-            check=False,
+            ["git", "apply", str(patch.absolute())], capture_output=True, check=False
         )
     except FileNotFoundError:
         raise StepscopeError("git is needed to apply a patch, and was not found") from None
@@ -140,12 +137,3 @@ def apply_patch(patch: Path) -> ExitCode:
         raise StepscopeError(f"{patch} does not apply: {done.stderr.decode().strip()}")
     print(f"applied {patch}")
     return 0
-
-
-def _prefix() -> str:
-    """Return this folder as seen from the top of its repository, from which git applies."""
-    folder = Path.cwd()
-    for top in (folder, *folder.parents):
-        if (top / ".git").exists():
-            return os.path.relpath(folder, top)
-    return "."

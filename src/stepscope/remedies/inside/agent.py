@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "STEPSCOPE_TRY"
 SURVEY = "survey"
-RUN = "run"  # the unit of a program without steps
 _MOST_DIGESTED_BYTES = 64 << 20
-_CALLS_BEFORE_DECISION = 4  # a module that is called so often makes steps
 
 
 class Agent:
@@ -96,7 +94,7 @@ class Agent:
             return
         place = os.path.realpath(os.fsdecode(path))
         if not any(
-            place == folder or place.startswith(f"{folder}/") for folder in _kept_apart(self)
+            place == folder or place.startswith(f"{folder}/") for folder in self.plan["apart"]
         ):
             self.tell("refused", reason=f"it writes {place}, which cannot be kept apart")
             raise PermissionError(f"stepscope try keeps no copy of {place}")
@@ -161,11 +159,6 @@ class Agent:
                 for loader in self._loaders
             ],
             "dtypes": sorted({str(item.dtype) for group in groups for item in group["params"]}),
-            "layouts": any(
-                item.dim() == 4 and not item.is_contiguous()
-                for group in groups
-                for item in group["params"]
-            ),
             "compiled": bool(dynamo and dynamo.counters["stats"]["unique_graphs"]),
             "remembered": bool(remember and remember.totals()["hits"]),
             "calls_with_gradients": self._calls_with_gradients > 0,
@@ -205,10 +198,7 @@ class Agent:
         register: Any = module.register_optimizer_step_post_hook
 
         def stepped(optimizer: "Any", *_: object) -> None:
-            if not any(optimizer is other for other in self._optimizers):
-                self._optimizers.append(optimizer)
-            number = next(i for i, other in enumerate(self._optimizers) if other is optimizer)
-            self.end_step(f"optimizer:{number}")
+            self.end_step(f"optimizer:{_number_in(self._optimizers, optimizer)}")
 
         register(stepped)
         torch: Any = sys.modules["torch"]
@@ -254,9 +244,7 @@ class Agent:
     def _module_called(
         self, module: "Any", output: "Any", inputs: "tuple[Any, ...]", seconds: float
     ) -> None:
-        if not any(module is other for other in self._modules):
-            self._modules.append(module)
-        number = next(i for i, other in enumerate(self._modules) if other is module)
+        number = _number_in(self._modules, module)
         if self.survey is not None:
             self.survey.module_called(number, module, inputs, seconds)
         elif f"module:{number}" == self.unit:
@@ -268,9 +256,13 @@ class Agent:
 _LOCAL = {"", "localhost", "::1", "0.0.0.0"}
 
 
-def _kept_apart(agent: Agent) -> "list[str]":
-    folders: list[str] = agent.plan["apart"]
-    return folders
+def _number_in(objects: "list[Any]", wanted: "Any") -> int:
+    """Return the place of an object in a list, to which a new one is added."""
+    for number, one in enumerate(objects):
+        if one is wanted:
+            return number
+    objects.append(wanted)
+    return len(objects) - 1
 
 
 def _summary(torch: "Any", tensor: "Any") -> "list[Any]":

@@ -34,7 +34,6 @@ class Function:
         self.inputs: Any = None  # once the function is looked at
         self.function: Any = None
         self.results: dict[Any, Any] = {}
-        self.looked = 0
         self.repeats = 0
         self.repeated_seconds = 0.0
         self.looked_seconds = 0.0
@@ -57,11 +56,9 @@ class Survey:
         self._loops: dict[str, list[list[Any]]] = {}
         self._models: dict[int, dict[str, Any]] = {}
         self._constructed: dict[str, dict[str, Any]] = {}
-        self._gc_s, self._gc_since, self._gc_count = 0.0, 0.0, 0
+        self._gc_s, self._gc_since = 0.0, 0.0
         self._is_busy = False
-        self._overhead = 0.0
         self._is_finished = False
-        self._thread_sites: list[list[Any]] = []
         gc.callbacks.append(self._collecting)
         sys.setprofile(self._profile)
 
@@ -135,8 +132,6 @@ class Survey:
                 else None,
                 "inputs": [str(getattr(item, "dtype", "")) for item in inputs],
                 "dtypes": sorted({str(item.dtype) for item in parameters}),
-                "elements": sum(item.numel() for item in parameters),
-                "convolutions": sum(isinstance(item, torch.nn.Conv2d) for item in module.modules()),
                 "calls": 0,
                 "seconds": 0.0,
                 "without_training": 0,
@@ -245,7 +240,6 @@ class Survey:
             return
         self._is_busy = True
         try:
-            function.looked += 1
             function.looked_seconds += seconds
             if _random_states() != key[1]:
                 function.obstacle = "it draws random numbers"
@@ -335,7 +329,6 @@ class Survey:
             self._gc_since = now
         else:
             self._gc_s += now - self._gc_since
-            self._gc_count += 1
 
     # ---- the end
 
@@ -360,7 +353,6 @@ class Survey:
             ],
             functions=[_described(function) for function in functions[:_MOST_REASONS]],
             gc_seconds=self._gc_s,
-            gc_count=self._gc_count,
             threads=torch.get_num_threads() if torch is not None else None,
             cores=len(os.sched_getaffinity(0)),
             files=sorted({code.co_filename for code, is_own in self._own.items() if is_own}),
@@ -380,9 +372,7 @@ def _described(function: Function) -> "dict[str, Any]":
         "name": code.co_qualname,
         "file": os.path.abspath(code.co_filename),
         "line": code.co_firstlineno,
-        "calls": function.calls,
         "seconds": function.seconds,
-        "looked": function.looked,
         "looked_seconds": function.looked_seconds,
         "repeats": function.repeats,
         "repeated_seconds": function.repeated_seconds,

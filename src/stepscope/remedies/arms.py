@@ -34,6 +34,9 @@ module.begin()
 _LAUNCHER = str(Path(__file__).with_name("apart.py"))
 
 
+TOO_SLOW = "no step ended in time"
+
+
 class RefusedError(StepscopeError):
     """The program cannot be tried; the message says why."""
 
@@ -193,7 +196,7 @@ class Arm:
             rest_s = deadline - time.perf_counter()
             ready = select.select([self._line], [], [], max(0.0, rest_s))[0]
             if not ready:
-                raise TooSlowError("no step ended in time")
+                raise TooSlowError(TOO_SLOW)
             with contextlib.suppress(ConnectionResetError):
                 data = self._line.recv(1 << 20)
             if not data:

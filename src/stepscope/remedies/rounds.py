@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from stepscope.errors import StepscopeError
 from stepscope.remedies.arms import (
+    TOO_SLOW,
     Arm,
     ArmFailedError,
     Program,
@@ -41,6 +42,10 @@ class Outcome(NamedTuple):
     remembered_bytes: int
     windows: tuple[float, ...] = ()
     failure: str = ""
+
+    @property
+    def is_too_slow(self) -> bool:
+        return self.failure == TOO_SLOW
 
 
 class Track:

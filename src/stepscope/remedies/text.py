@@ -7,7 +7,7 @@ from typing import Any
 
 from stepscope.remedies.remedy import COMPILED
 from stepscope.remedies.rounds import RUN
-from stepscope.remedies.trial import Result, Tried, steps_to_pay
+from stepscope.remedies.trial import OPEN, Result, Tried, steps_to_pay
 from stepscope.units import duration_text, size_text
 
 _SLOW_START_S = 2.0
@@ -30,6 +30,8 @@ def as_text(result: Result, program: str, patch: Path) -> str:
     if result.noise is not None and result.noise.low:
         noise = result.noise
         lines.append(f"  the program beside itself: {noise.low:.2f} to {noise.high:.2f}")
+    if any(tried.verdict in OPEN for tried in result.tried):
+        lines.append("  a longer --budget measures what is left open")
     if result.patch:
         lines.append(f"patch: {patch}   (stepscope try --apply writes it)")
     return "\n".join(lines)
@@ -41,7 +43,9 @@ def _first_line(result: Result, program: str) -> str:
     unit = "a run" if result.unit == RUN else "a step"
     if result.gain is None:
         pace = f"{duration_text(result.plain_s * 1e9)} {unit}; " if result.plain_s else ""
-        return f"{program}: {pace}no change helps, {count}"
+        is_open = any(tried.verdict in OPEN for tried in result.tried)
+        verdict = "no gain is shown" if is_open else "no change helps"
+        return f"{program}: {pace}{verdict}, {count}"
     gain = result.gain
     before, after = result.plain_s * 1e9, result.plain_s / gain.ratio * 1e9
     changes = f"{len(result.chosen)} change{'s' if len(result.chosen) > 1 else ''} of {count}"

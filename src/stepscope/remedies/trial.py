@@ -21,6 +21,8 @@ from stepscope.remedies.intervals import Gain, gain
 from stepscope.remedies.remedy import COMPILED, THREADS, Change, Facts, all_changes
 from stepscope.remedies.rounds import AGAIN, RUN, Outcome, Round, survey
 
+UNMEASURED, UNCONFIRMED = "not measured in time", "not confirmed in time"
+OPEN = {UNMEASURED, UNCONFIRMED}
 _SURVEY_SHARE, _SCREEN_SHARE = 0.08, 0.45
 _LONGEST_SURVEY_S = 15.0
 _LEVEL = 0.95
@@ -104,6 +106,7 @@ class Trial:
         for some in filter(None, (quick, slow)):
             if some is quick or self._left_s() > _WORTH_COMPILING * self._budget_s:
                 self._screen(some)
+        self._screen_again()
         helping = sorted(
             (tried for tried in self._tried if tried.verdict == "helps"),
             key=lambda tried: -tried.outcome.gain.ratio,
@@ -141,13 +144,21 @@ class Trial:
         if round_.was_stopped:
             raise KeyboardInterrupt
 
+    def _screen_again(self) -> None:
+        """If nothing has helped yet, use the rest of the time for the first change not measured."""
+        is_any_helping = any(tried.verdict == "helps" for tried in self._tried)
+        unmeasured = [tried for tried in self._tried if tried.verdict == UNMEASURED]
+        if unmeasured and not is_any_helping and self._left_s() > _SCREEN_SHARE * self._budget_s:
+            self._tried.remove(unmeasured[0])
+            self._screen([unmeasured[0].change])
+
     def _verdict(self, outcome: Outcome, *, took_effect: bool) -> str:
         if outcome.failure:
-            return outcome.failure
+            return UNMEASURED if outcome.is_too_slow else outcome.failure
         if not took_effect:
             return "without effect"
         if not outcome.gain.low:
-            return "not measured in time"
+            return UNMEASURED
         if outcome.gain.low <= 1.0 or outcome.gain.ratio < _LEAST_GAIN:
             return "no gain"
         if outcome.equality.kind is Kind.DIFFERS:
@@ -188,7 +199,7 @@ class Trial:
                 self._final, self._chosen = outcome, list(changes)
         for place, tried in enumerate(self._tried):
             if tried.verdict == "helps" and tried not in self._chosen:
-                verdict = "adds nothing to the patch" if self._chosen else "not confirmed"
+                verdict = "adds nothing to the patch" if self._chosen else UNCONFIRMED
                 self._tried[place] = tried._replace(verdict=verdict)
         if round_.was_stopped:
             raise KeyboardInterrupt

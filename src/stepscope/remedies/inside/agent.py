@@ -31,6 +31,7 @@ class Agent:
 
     def __init__(self, plan: "dict[str, Any]") -> None:
         self.plan = plan
+        self.file = __file__
         self.unit: str = plan["unit"]
         self._pid = os.getpid()
         self._fd: int = plan["fd"]

@@ -297,6 +297,8 @@ class Survey:
     def _maybe_constructed(self, frame: "Any") -> None:
         """Note where the program makes an optimizer or a loader."""
         caller = frame.f_back
+        while caller is not None and caller.f_code.co_filename == self._agent.file:
+            caller = caller.f_back  # the agent stands between
         if caller is None or not self._is_own(caller.f_code):
             return
         torch: Any = sys.modules.get("torch")

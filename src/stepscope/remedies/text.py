@@ -57,7 +57,7 @@ def _first_line(result: Result, program: str) -> str:
 
 
 def _heading(verdict: str) -> str:
-    return "not helping" if verdict in ("no gain", "helps") else verdict
+    return "not helping" if verdict == "no gain" else verdict
 
 
 def _name(tried: Tried) -> str:

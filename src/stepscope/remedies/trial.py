@@ -197,10 +197,6 @@ class Trial:
                 continue
             if self._final is None or self._is_faster(outcome, self._final):
                 self._final, self._chosen = outcome, list(changes)
-        for place, tried in enumerate(self._tried):
-            if tried.verdict == "helps" and tried not in self._chosen:
-                verdict = "adds nothing to the patch" if self._chosen else UNCONFIRMED
-                self._tried[place] = tried._replace(verdict=verdict)
         if round_.was_stopped:
             raise KeyboardInterrupt
 
@@ -214,6 +210,10 @@ class Trial:
         return self._sources.edited(edit for one in tried for edit in one.change.edits)
 
     def _result(self, *, was_stopped: bool) -> Result:
+        for place, tried in enumerate(self._tried):
+            if tried.verdict == "helps" and tried not in self._chosen:
+                verdict = "adds nothing to the patch" if self._chosen else UNCONFIRMED
+                self._tried[place] = tried._replace(verdict=verdict)
         final, texts = self._final, self._texts(self._chosen)
         return Result(
             unit=self._unit,

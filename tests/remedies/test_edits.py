@@ -84,6 +84,12 @@ def test_a_decorator_stands_right_above_the_function(source: Source) -> None:
     assert "@torch.compile\n@remember\ndef forward" in text
 
 
+def test_a_name_that_the_file_uses_is_not_taken(source: Source) -> None:
+    assert [source.uses(name) for name in ("train", "torch", "loader", "gc")] == [
+        *(True, True, False, False)
+    ]
+
+
 def test_two_changes_that_insert_the_same_line_insert_it_once(source: Source) -> None:
     line = source.insert_after_imports("import gc")
     assert edited(source, line, line).count("import gc") == 1

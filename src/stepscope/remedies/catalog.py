@@ -26,7 +26,8 @@ class Remember:
                 continue
             source = facts.sources[function["file"]]
             definition = source.function_at(function["line"])
-            if any("cache" in ast.unparse(item) for item in definition.decorator_list):
+            is_cached = any("cache" in ast.unparse(item) for item in definition.decorator_list)
+            if is_cached or source.uses("remember"):
                 continue
             line = "from stepscope.remember import remember"
             edits = (

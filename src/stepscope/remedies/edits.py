@@ -100,6 +100,14 @@ class Source:
         ]
         return min(loops, key=lambda node: node.lineno, default=None)
 
+    def uses(self, name: str) -> bool:
+        """Tell whether the file has a meaning of its own for a name."""
+        return any(
+            name
+            in (getattr(node, "id", ""), getattr(node, "name", ""), getattr(node, "asname", ""))
+            for node in ast.walk(self.tree)
+        )
+
     # ---- edits
 
     def set_keyword(self, call: ast.Call, name: str, value: str) -> Edit:

@@ -31,6 +31,7 @@ def test_two_windows_in_which_another_program_ran_change_little() -> None:
 def test_few_windows_exclude_nothing(count: int) -> None:
     shown = gain([2.0] * count, [1.0] * count)
     assert (shown.low, shown.high) == (0.0, math.inf)
+    assert shown.to_json()["high"] is None
 
 
 def test_the_interval_of_equal_programs_excludes_1_as_often_as_it_says() -> None:

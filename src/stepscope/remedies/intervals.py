@@ -19,8 +19,10 @@ class Gain(NamedTuple):
     high: float
     windows: int
 
-    def to_json(self) -> dict[str, float]:
-        return {"ratio": self.ratio, "low": self.low, "high": self.high, "windows": self.windows}
+    def to_json(self) -> dict[str, float | None]:
+        """Return the gain as plain data, for which an interval has an end or none."""
+        high = self.high if math.isfinite(self.high) else None
+        return {"ratio": self.ratio, "low": self.low, "high": high, "windows": self.windows}
 
 
 NO_GAIN = Gain(1.0, 0.0, math.inf, 0)

@@ -125,6 +125,8 @@ def _reap(program: int) -> int:
 
 def main(plan: "dict[str, Any]") -> int:
     _libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # nothing outlives the trial
+    if os.getppid() != plan["trial"]:  # which has ended before this line
+        return NOT_APART
     try:
         _leave(with_network=plan["network"])
         _checked(_libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None), "private mounts")

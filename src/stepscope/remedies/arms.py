@@ -122,6 +122,7 @@ class Arm:
             "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
         }
         outer = {
+            "trial": os.getpid(),
             "words": program.words,
             "fd": theirs.fileno(),
             "network": program.network,

@@ -122,23 +122,25 @@ def _left_behind(facts: Facts, begin_ns: int, end_ns: int) -> tuple[Path, float]
     That is what was allocated after ``begin_ns`` and is still in use at ``end_ns``. Only lines
     count that left something behind in every quarter, or that made one block larger and larger.
     """
-    held = facts.trace.held
-    path_of = {row: own_path(facts.trace, row) for row in np.unique(held.stack).tolist()}
+    blocks = facts.trace.held
+    path_of = {row: own_path(facts.trace, row) for row in np.unique(blocks.stack).tolist()}
     rows_of_line: dict[Place, list[int]] = {}
-    for row in np.flatnonzero((held.time_ns >= begin_ns) & (held.time_ns < end_ns)).tolist():
-        if path := path_of[int(held.stack[row])]:
+    for row in np.flatnonzero((blocks.time_ns >= begin_ns) & (blocks.time_ns < end_ns)).tolist():
+        if path := path_of[int(blocks.stack[row])]:
             rows_of_line.setdefault(path[-1], []).append(row)
-    is_kept = (held.is_held == 1) | (held.time_ns + held.duration_ns > end_ns)
-    quarter = (held.time_ns - begin_ns) * QUARTERS // max(end_ns - begin_ns + 1, 1)
+    is_kept = (blocks.is_held == 1) | (blocks.time_ns + blocks.duration_ns > end_ns)
+    quarter = (blocks.time_ns - begin_ns) * QUARTERS // max(end_ns - begin_ns + 1, 1)
     sizes: dict[Place, dict[Path, float]] = {}
     for line, of_line in rows_of_line.items():
         rows = np.array(of_line)
-        kept = rows[is_kept[rows]]
-        if len(np.unique(quarter[kept])) == QUARTERS or (len(kept) and _rises(held.size[rows])):
+        remaining = rows[is_kept[rows]]
+        if len(np.unique(quarter[remaining])) == QUARTERS or (
+            len(remaining) and _rises(blocks.size[rows])
+        ):
             sizes[line] = {}
-            for row in kept.tolist():
-                path = path_of[int(held.stack[row])]
-                sizes[line][path] = sizes[line].get(path, 0.0) + float(held.size[row])
+            for row in remaining.tolist():
+                path = path_of[int(blocks.stack[row])]
+                sizes[line][path] = sizes[line].get(path, 0.0) + float(blocks.size[row])
     heaviest = max(sizes.values(), key=lambda paths: sum(paths.values()), default={})
     total = sum(sum(paths.values()) for paths in sizes.values())
     return max(heaviest, key=lambda path: heaviest[path], default=()), total

@@ -40,6 +40,10 @@ void api_sampled_inputs(const char* encoded, size_t size) {
   Recorder::sampled_inputs({encoded, size});
 }
 
+void api_tensor_used(const TensorUse* use, uint64_t ticks) { Recorder::tensor_used(*use, ticks); }
+
+uint64_t api_ticks() { return Clock::ticks(); }
+
 void api_names_changed() {
   shared_state.names_changed.fetch_add(1);
   change_epoch();
@@ -105,6 +109,8 @@ const stepscope_core_api& Recorder::core_api() {
       .begin = &api_begin,
       .end = &api_end,
       .sampled_inputs = &api_sampled_inputs,
+      .tensor_used = &api_tensor_used,
+      .ticks = &api_ticks,
       .names_changed = &api_names_changed,
       .allocated = &api_allocated,
       .released = &api_released,

@@ -70,6 +70,8 @@ class Recorder {
 
   // The encoded inputs of the operator that this thread began last.
   static void sampled_inputs(std::string_view encoded);
+  // An operator that began at that time uses the data of a tensor.
+  static void tensor_used(const TensorUse& use, uint64_t ticks);
 
   // Blocks of memory: handed out, given back, and what one holds (a MemoryOwner).
   static void allocated(uintptr_t address, int64_t bytes, Device device);

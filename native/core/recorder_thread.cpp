@@ -217,6 +217,17 @@ void Recorder::sampled_inputs(std::string_view encoded) {
   append(*state, *active, record);
 }
 
+void Recorder::tensor_used(const TensorUse& use, uint64_t ticks) {
+  ThreadState* const state = ThreadState::current();
+  if (!state) return;
+  const Inside inside(*state);
+  Recording* const active = joined(*state);
+  if (!active) return;
+  Record record{};
+  state->write_event(record, Kind::kUse, ticks, [&](Record& it) { it.use = use; });
+  append(*state, *active, record);
+}
+
 void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {
   if (!bytes) return;
   note(Kind::kBlock, [=](Record& record) { record.block = {address, bytes, device}; });

@@ -199,6 +199,10 @@ void put_in_order(Snapshot& out, uint64_t asked_ticks, MemoryBlocks blocks_befor
         has_samples = true;
         continue;
       }
+      if (record.kind == Kind::kUse) {
+        out.uses.push_back(&record);
+        continue;
+      }
       if (record.kind == Kind::kMemoryChange || record.kind == Kind::kOwner) {
         (record.kind == Kind::kOwner ? out.owners : out.memory).push_back(&record);
         continue;

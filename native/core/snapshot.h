@@ -50,6 +50,7 @@ struct Snapshot {
   std::vector<std::pair<size_t, uint32_t>> sampled_inputs;
   std::vector<const Record*> memory;  // kMemoryChange
   std::vector<const Record*> owners;  // kOwner
+  std::vector<const Record*> uses;    // kUse
 
   std::vector<ChunkView> chunks;
   std::vector<Record> block_changes;  // kMemoryChange, by time: worked out from kBlock

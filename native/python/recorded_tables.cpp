@@ -143,6 +143,19 @@ RecordTable owners_of(const Snapshot& snapshot) {
   return table;
 }
 
+RecordTable uses_of(const Snapshot& snapshot) {
+  RecordTable table(snapshot.uses);
+  const TickMap& map = snapshot.tick_map;
+  table.column<int64_t>("time_ns", [&](const Record& r) { return map.ns(r.start_ticks); });
+  table.column<uint32_t>("track", [](const Record& r) { return r.thread; });
+  table.column<uint8_t>("role", [](const Record& r) { return r.use.role; });
+  table.column<uint32_t>("position", [](const Record& r) { return r.use.position; });
+  table.column<int64_t>("value", [](const Record& r) { return r.use.value; });
+  table.column<int64_t>("storage", [](const Record& r) { return r.use.storage; });
+  table.column<int64_t>("size", [](const Record& r) { return r.use.bytes; });
+  return table;
+}
+
 }  // namespace
 
 nb::dict tables_of(const Snapshot& snapshot) {
@@ -150,6 +163,7 @@ nb::dict tables_of(const Snapshot& snapshot) {
   nb::dict out = slices_of(snapshot, strings).columns;
   out["memory"] = memory_of(snapshot).columns;
   out["owners"] = owners_of(snapshot).columns;
+  out["uses"] = uses_of(snapshot).columns;
   out["blob"] = strings.blob();
   out["offsets"] = to_column(strings.offsets());
   nb::list inputs;
@@ -197,6 +211,7 @@ nb::dict recorded_column_types() {
   StringTable strings;
   nb::dict types;
   types["slices"] = slices_of(nothing, strings).types;
+  types["uses"] = uses_of(nothing).types;
   types["memory"] = memory_of(nothing).types;
   types["owners"] = owners_of(nothing).types;
   types["device"] = device_column_types();

@@ -254,7 +254,7 @@ class Reader {
   bool is_good(const Record& record, const FoundRecording& recording) const {
     if (record.thread >= recording.threads.size()) return false;
     if (record.kind == Kind::kInputs) return record.sampled.inputs < recording.inputs.size();
-    if (!is_slice(record)) return record.kind <= Kind::kInputs;
+    if (!is_slice(record)) return record.kind <= Kind::kUse;
     const bool has_inputs = record.kind == Kind::kOperator || record.flags & kHasInputs;
     const size_t details = has_inputs ? recording.inputs.size() : recording.texts.size();
     return record.slice.label < recording.texts.size() &&

@@ -8,7 +8,7 @@
 
 #include "stepscope/record.h"
 
-#define STEPSCOPE_CORE_API_VERSION 9
+#define STEPSCOPE_CORE_API_VERSION 10
 
 /* Whether the text at a name's address is always the same. */
 enum stepscope_name_kind {
@@ -75,6 +75,10 @@ struct stepscope_core_api {
   /* The encoded inputs of the operator that the calling thread began last: of one that is looked at
      more closely than most. */
   void (*sampled_inputs)(const char* encoded, size_t size);
+  /* An operator that began at a time uses the data of a tensor. */
+  void (*tensor_used)(const stepscope::TensorUse* use, uint64_t ticks);
+  /* The time now. */
+  uint64_t (*ticks)(void);
   /* A name that was said to last is gone: another may come to stand at its address. */
   void (*names_changed)(void);
   /* A block of memory was handed out, or is about to be given back. */

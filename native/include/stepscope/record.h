@@ -22,6 +22,7 @@ enum class Kind : uint8_t {
   kOwner = 15,
   kBlock = 16,
   kInputs = 17,
+  kUse = 18,
 };
 
 // As SliceFlags there.
@@ -103,6 +104,15 @@ struct SampledInputs {
   uint32_t inputs;
 };
 
+// kUse: an operator read, made or changed the data of a tensor. Its time is that of the operator.
+struct TensorUse {
+  uint64_t value;    // equal for equal data, as far as it is known where the data comes from
+  uint64_t storage;  // counts storages: one that takes another's memory has another number
+  uint64_t bytes;    // how much of the storage the tensor refers to
+  uint16_t position;  // among the operator's inputs or outputs
+  uint8_t role;      // a UseRole
+};
+
 struct alignas(64) Record {
   union {
     Slice slice;
@@ -110,6 +120,7 @@ struct alignas(64) Record {
     MemoryChange change;
     OwnerStatement owner;
     SampledInputs sampled;
+    TensorUse use;
   };
   uint64_t start_ticks;  // of Clock; of an event, when it happened
   uint32_t thread;       // the recording's number of it

@@ -25,7 +25,7 @@ from stepscope.trace.model import (
     Stacks,
     Track,
 )
-from stepscope.trace.schema import Captured, Slices
+from stepscope.trace.schema import Captured, Slices, Uses
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Table
 
@@ -88,6 +88,7 @@ def recorded(
         stacks=stacks,
         memory=memory,
         owners=owners,
+        uses=Uses.of(**columns["uses"]) if len(columns["uses"]["time_ns"]) else Uses.empty(),
     )
     return Recorded(captured, columns["window_start_ns"], columns["window_end_ns"], losses)
 

@@ -38,6 +38,7 @@ class Option(NamedTuple, Generic[T]):
     help: str = ""
     run_default: T | None = None
     parse: Callable[[object], T] | None = None
+    implies: tuple[tuple[str, object], ...] = ()  # values of other options, unless given
     at_once: str = ""  # the trigger that starts with a run that has this option
 
     def value_of(self, given: object) -> T:

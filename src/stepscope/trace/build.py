@@ -67,7 +67,10 @@ def build(captured: Captured, info: TraceInfo, bare_kinds: BareKinds | None = No
     memory = tied_to_slices(captured.memory, slices)
     samples = tied_to_slices(captured.samples, slices)
     held_blocks = tied_to_slices(captured.held, slices)
-    tables = replace(captured, slices=slices, memory=memory, samples=samples, held=held_blocks)
+    uses = tied_to_slices(captured.uses, slices)
+    tables = replace(
+        captured, slices=slices, memory=memory, samples=samples, held=held_blocks, uses=uses
+    )
     return with_info(tables, info)
 
 
@@ -77,7 +80,7 @@ def empty_trace() -> Trace:
 
 def since(captured: Captured, start_ns: int) -> Captured:
     """Drop what started before, except for memory that was allocated, and its owners."""
-    return _of_times(captured, lambda times_ns: times_ns >= start_ns, staying=("held", "owners"))
+    return _of_times(captured, lambda times_ns: times_ns >= start_ns, staying=("held", "owners", "uses"))
 
 
 def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> Captured:

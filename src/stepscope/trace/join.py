@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NUMBERS_OF_A_PROCESS = 1 << 32  # every process has its own numbers of threads and launches
 _MOST = 1 << 62  # arbitrary numbers may use all 64 bits
-_OF_ONE_PROCESS = ("memory", "owners", "held")
+_OF_ONE_PROCESS = ("memory", "owners", "held", "uses")
 
 _EVENTS = {name: table for name, table in TABLES.items() if table is not Stacks}
 

@@ -115,6 +115,16 @@ class MemoryOwner(IntEnum):
     INPUT = 4
 
 
+class UseRole(IntEnum):
+    """What an operator did with the data of a tensor."""
+
+    READ = 0
+    MADE = 1
+    CHANGED = 2
+    RELEASED = 3  # nothing refers to the storage any more
+    ESCAPED = 4  # code outside of the framework got hold of it
+
+
 _KIND_OF_CATEGORY = {
     "cpu_op": SliceKind.OPERATOR,
     "operator": SliceKind.OPERATOR,

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.trace.keys import CAPTURED_NODE, EXTERNAL_ID
-from stepscope.trace.kinds import DEVICE_KINDS, SliceFlags, SliceKind, ThreadState, WaitReason
+from stepscope.trace.kinds import (
+    DEVICE_KINDS,
+    SliceFlags,
+    SliceKind,
+    ThreadState,
+    UseRole,
+    WaitReason,
+)
 from stepscope.trace.table import (
     Args,
     Column,
@@ -265,6 +272,30 @@ class Held(Table):
 
 
 @dataclass(frozen=True, slots=True)
+class Uses(Table):
+    """What operators did with the data of tensors, in the order of time.
+
+    Recorded with `--needless`. Views are left out: they neither read nor make data.
+    """
+
+    time_ns: Int64 = column(
+        "when the operator started", np.int64, Role.TIME, unit="ns", ascending=True
+    )
+    track: UInt32 = column("the thread it ran on", np.uint32, Role.TRACK)
+    role: UInt8 = column("what it did", np.uint8, words=UseRole)
+    position: UInt32 = column("among the operator's inputs or results", np.uint32)
+    value: Int64 = column("equal for data that was computed in the same way", np.int64)
+    storage: Int64 = column("counts storages, each of which is released at most once", np.int64)
+    size: Int64 = column(
+        "how much of the storage the tensor refers to", np.int64, unit="bytes", least=0
+    )
+    slice: Int32 = column(
+        "the operator", np.int32, Role.SLICE, absent=NO_SLICE, derived=True
+    )
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """One line of the timeline: a thread of a process, or a stream of a device."""
 
@@ -342,6 +373,7 @@ class Captured:
     marks: Marks = field(default_factory=Marks.empty)
     samples: Samples = field(default_factory=Samples.empty)
     held: Held = field(default_factory=Held.empty)
+    uses: Uses = field(default_factory=Uses.empty)
 
     def tables(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in TABLES}
@@ -355,6 +387,7 @@ TABLES: Mapping[str, type[Table]] = {
     "owners": Owners,
     "samples": Samples,
     "held": Held,
+    "uses": Uses,
 }
 
 # Few allocators report it, so the column is optional.

@@ -36,7 +36,7 @@ _META = "meta.json"
 _META_LIMIT_BYTES = 64 << 20
 _COPIES = 2  # copies of a table while it is read: Polars' and ours
 _SMALL_BYTES = 4 << 20  # smaller tables skip the check of the free memory, which takes a ms
-_YOUNGER = ("samples", "held")  # tables that were added later: older files lack them
+_YOUNGER = ("samples", "held", "uses")  # tables that were added later: older files lack them
 
 
 class SaveError(StepscopeError):

@@ -95,6 +95,10 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
             values[name] = given
         elif option.run_default is not None:
             values[name] = option.run_default
+    for name, option in known_options().items():
+        if values.get(name):
+            for other, value in option.implies:
+                values.setdefault(other, value)
     return RecordOptions(**values)
 
 

@@ -14,6 +14,8 @@ from stepscope import _native
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
+from stepscope.frameworks.torch.escapes import Escapes
+from stepscope.frameworks.torch.options import NEEDLESS
 from stepscope.frameworks.torch.owners import TorchOwners
 from stepscope.record.held_memory import HeldMemory
 from stepscope.record.options import (
@@ -51,6 +53,7 @@ def load_bridge(torch: Any, *, may_build: bool = True) -> ctypes.CDLL:
         bridge.stepscope_bridge_tensors.restype = ctypes.c_int64
         bridge.stepscope_bridge_text.argtypes = [ctypes.c_uint64]
         bridge.stepscope_bridge_text.restype = ctypes.c_char_p
+        bridge.stepscope_bridge_escaped.argtypes = [ctypes.c_void_p]
         if bridge.stepscope_bridge_init(_native.core_api_address()):
             raise BridgeUnavailableError("the bridge was built for another version of Stepscope")
         os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
@@ -97,6 +100,7 @@ class _Wish(IntFlag):
     TENSORS = 16
     FRAMES_OF_SCRIPTS = 32
     MODULES_OF_SCRIPTS = 64
+    VALUES = 128
 
 
 _WISHES: tuple[tuple[Option[bool], _Wish], ...] = (
@@ -104,6 +108,7 @@ _WISHES: tuple[tuple[Option[bool], _Wish], ...] = (
     (MEMORY, _Wish.MEMORY),
     (SAMPLED_INPUTS, _Wish.SAMPLED_INPUTS),
     (HELD_MEMORY, _Wish.SAMPLED_MEMORY),
+    (NEEDLESS, _Wish.VALUES),
 )
 
 
@@ -136,6 +141,7 @@ class TorchOps(Source):
         has_sample = options[HELD_MEMORY] and not self._is_inside
         self._held_memory = HeldMemory() if has_sample else None
         self._owners = TorchOwners() if memory else None
+        self._escapes = Escapes(torch, self._bridge) if options[NEEDLESS] else None
         self._cuda_memory = (
             CudaMemory(torch, may_build=not self._is_inside) if memory and options[DEVICE] else None
         )
@@ -153,6 +159,8 @@ class TorchOps(Source):
         if _Wish.MEMORY in self._wishes:
             _native.remember_blocks()
         self._bridge.stepscope_bridge_start(self._wishes)
+        if self._escapes is not None:
+            self._escapes.start()
         if self._cuda_memory is not None:
             self._cuda_memory.start()
         if self._owners is not None:
@@ -163,6 +171,8 @@ class TorchOps(Source):
             self._owners.stop()
         if self._cuda_memory is not None:
             self._cuda_memory.stop()
+        if self._escapes is not None:
+            self._escapes.stop()
         self._bridge.stepscope_bridge_stop(self._wishes)
         if self._held_memory is not None:
             self._held_memory.stop()

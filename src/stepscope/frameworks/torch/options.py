@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import Enum
 
-from stepscope.record.options import Option
+from stepscope.record.options import STACKS, Option, StackMode
 
 _ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
 
@@ -26,6 +26,14 @@ TORCH_COLLECTOR = Option(
     "overhead (kineto), or through the first of these that works here (default: auto)",
 )
 
+NEEDLESS = Option(
+    "needless",
+    False,
+    "--needless",
+    "also record which data PyTorch's operators read and make, to tell what is computed again, "
+    "made and hardly read, or copied to be extended; implies --stacks operators",
+    implies=((STACKS.name, StackMode.OPERATORS),),
+)
 COLLECTIVE_WAITS = Option("collective_waits", False, run_default=True)
 PHASES = Option("phases", False)
 

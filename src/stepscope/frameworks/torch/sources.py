@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import StepscopeError
 from stepscope.frameworks.torch.options import (
     COLLECTIVE_WAITS,
+    NEEDLESS,
     PHASES,
     TORCH_COLLECTOR,
     TorchCollector,
@@ -38,7 +39,7 @@ def _check_bridge(options: RecordOptions) -> None:
         make_bridges_ready(options)
 
 
-@with_options(TORCH_COLLECTOR, PHASES, COLLECTIVE_WAITS, check=_check_bridge)
+@with_options(TORCH_COLLECTOR, NEEDLESS, PHASES, COLLECTIVE_WAITS, check=_check_bridge)
 def torch_sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.torch.collectives import TorchCollectives, TorchCollectiveWaits
     from stepscope.frameworks.torch.compile import TorchCompile

@@ -7,7 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
-from stepscope.frameworks.torch.options import TORCH_COLLECTOR, TorchCollector, chosen_collector
+from stepscope.frameworks.torch.options import (
+    NEEDLESS,
+    TORCH_COLLECTOR,
+    TorchCollector,
+    chosen_collector,
+)
 from stepscope.notices import notify
 from stepscope.record.options import DEVICE, HOST, MEMORY
 from stepscope.record.post_import import PostImport
@@ -84,7 +89,7 @@ class TorchSource(Source):
     burden = Burden.OPERATORS
     stage = Stage.OPERATORS
     when = HOST
-    options = (TORCH_COLLECTOR,)
+    options = (TORCH_COLLECTOR, NEEDLESS)
 
     def __init__(self, options: RecordOptions) -> None:
         self._collector = chosen_collector(options[TORCH_COLLECTOR])

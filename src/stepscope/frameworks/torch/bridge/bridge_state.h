@@ -24,6 +24,37 @@ bool is_plumbing(const char* name) {
   return std::strncmp(name, "profiler::_record_function", 26) == 0;
 }
 
+// Older versions of torch have no overload_name().
+template <typename Function>
+auto overload_of(const Function& fn, int) -> decltype(fn.overload_name()) {
+  return fn.overload_name();
+}
+template <typename Function>
+const char* overload_of(const Function&, long) {
+  return "";
+}
+
+// What overload_of() returns for a function that was given as a plain string: always the same
+// pointer, or null if that is unknown. An operator's name is permanent, such a string is not.
+const char* const overload_of_strings = [] {
+  const auto overload_in = [](const char* name) {
+    at::RecordFunction fn(at::RecordScope::FUNCTION);
+    fn.before(name);
+    const char* overload = overload_of(fn, 0);
+    const char* object = reinterpret_cast<const char*>(&fn);
+    return overload >= object && overload < object + sizeof(fn) ? nullptr : overload;
+  };
+  const char* first = overload_in("a name");
+  return first == overload_in("another name, too long to be kept inside of the object") ? first
+                                                                                        : nullptr;
+}();
+
+uint8_t kind_of_name(const void* function) {
+  if (!overload_of_strings) return STEPSCOPE_NAME_UNKNOWN;
+  const auto& fn = *static_cast<const at::RecordFunction*>(function);
+  return overload_of(fn, 0) == overload_of_strings ? STEPSCOPE_NAME_PASSES : STEPSCOPE_NAME_LASTS;
+}
+
 // An object per thread, created on first use. Only one word is in static TLS: a process has little
 // of it, and without any left the bridge cannot be loaded.
 template <typename T>

@@ -23,6 +23,7 @@
 #include "stepscope/core_api.h"
 #include "stepscope/lane.h"
 #include "tensor_notes.h"
+#include "value_ledger.h"
 
 namespace {
 
@@ -33,12 +34,14 @@ using stepscope::encoded_inputs;
 using stepscope::Inputs;
 using stepscope::is_plumbing;
 using stepscope::Kind;
+using stepscope::kind_of_name;
 using stepscope::Lane;
 using stepscope::LastingName;
 using stepscope::my_lane;
 using stepscope::note_function;
 using stepscope::note_tensors;
 using stepscope::OpenSlice;
+using stepscope::overload_of;
 using stepscope::SliceFacts;
 using stepscope::TextPrint;
 
@@ -50,37 +53,6 @@ struct Context final : at::ObserverContext {
   static void operator delete(void*) noexcept {}
 };
 static_assert(sizeof(Context) <= sizeof(stepscope_open_slice), "torch's context has grown");
-
-// Older versions of torch have no overload_name().
-template <typename Function>
-auto overload_of(const Function& fn, int) -> decltype(fn.overload_name()) {
-  return fn.overload_name();
-}
-template <typename Function>
-const char* overload_of(const Function&, long) {
-  return "";
-}
-
-// What overload_of() returns for a function that was given as a plain string: always the same
-// pointer, or null if that is unknown. An operator's name is permanent, such a string is not.
-const char* const overload_of_strings = [] {
-  const auto overload_in = [](const char* name) {
-    at::RecordFunction fn(at::RecordScope::FUNCTION);
-    fn.before(name);
-    const char* overload = overload_of(fn, 0);
-    const char* object = reinterpret_cast<const char*>(&fn);
-    return overload >= object && overload < object + sizeof(fn) ? nullptr : overload;
-  };
-  const char* first = overload_in("a name");
-  return first == overload_in("another name, too long to be kept inside of the object") ? first
-                                                                                        : nullptr;
-}();
-
-uint8_t kind_of_name(const void* function) {
-  if (!overload_of_strings) return STEPSCOPE_NAME_UNKNOWN;
-  const auto& fn = *static_cast<const at::RecordFunction*>(function);
-  return overload_of(fn, 0) == overload_of_strings ? STEPSCOPE_NAME_PASSES : STEPSCOPE_NAME_LASTS;
-}
 
 const char* overload_unless_plumbing(const void* function) {
   const auto& fn = *static_cast<const at::RecordFunction*>(function);
@@ -226,6 +198,7 @@ enum Wish : int {
   kTensors = 16,
   kFramesOfScripts = 32,
   kModulesOfScripts = 64,
+  kValues = 128,
 };
 
 // Several sessions may record at once, each with its own wishes: torch is asked for their union.
@@ -239,6 +212,7 @@ struct {
   int tensors = 0;
   int script_frames = 0;
   int script_modules = 0;
+  int values = 0;
   int names = 0;
 } users;
 
@@ -253,6 +227,7 @@ struct Callback {
 Callback recording;
 bool recording_has_inputs = false;
 Callback drawing;
+Callback numbering;
 Callback naming;
 at::CallbackHandle empty_handle = 0;
 
@@ -278,6 +253,14 @@ void apply_wishes() {
     stepscope::drawn = 0;
     drawing.handle = at::addGlobalCallback(stepscope::drawing_callback(stepscope::kFirstShare));
   }
+  // Its callback follows the one that begins slices.
+  if (users.values > 0 && !numbering.handle) {
+    stepscope::begin_ledger();
+    numbering.handle = at::addGlobalCallback(stepscope::ledger_callback());
+  } else if (users.values == 0 && numbering.handle) {
+    numbering.remove();
+    stepscope::end_ledger();
+  }
   cpu_allocator().use((users.memory > 0 ? CpuAllocator::kNotesAll : 0) |
                       (users.sampled_memory > 0 ? CpuAllocator::kSamples : 0));
 }
@@ -300,6 +283,7 @@ void change_wishes(int by, int wishes) {
   if (wishes & kTensors) users.tensors += by;
   if (wishes & kFramesOfScripts) users.script_frames += by;
   if (wishes & kModulesOfScripts) users.script_modules += by;
+  if (wishes & kValues) users.values += by;
   apply_wishes();
 }
 
@@ -354,6 +338,7 @@ EXPORT void stepscope_bridge_reset() {
   users = {};
   stepscope::samples_inputs = false;
   stepscope::notes_wanted = 0;
+  stepscope::leave_ledger_of_parent();
   cpu_allocator().use(0);
 }
 
@@ -392,3 +377,8 @@ EXPORT void stepscope_bridge_stop_empty() { at::removeCallback(empty_handle); }
 EXPORT double stepscope_bridge_overhead_ns(int rounds) { return ns_each(rounds); }
 
 #include "probe.h"
+
+// Code outside of torch gets the data of a tensor, given by its address.
+EXPORT void stepscope_bridge_escaped(const void* tensor) {
+  stepscope::note_escape(static_cast<const c10::TensorImpl*>(tensor));
+}

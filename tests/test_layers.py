@@ -68,10 +68,11 @@ ROOMS: dict[str, dict[str, str]] = {
         "flops": "base",
         "memory": "base calls code",
         "steps": "base calls work code",
+        "needless": "base",
         "host": "base calls work code flops memory steps",
         "device": "base calls work code flops steps",
-        "findings": "base calls work code memory steps device",
-        "beside": "base calls work code flops memory steps host device findings",
+        "findings": "base calls work code memory steps needless device",
+        "beside": "base calls work code flops memory steps needless host device findings",
         "compare": "base calls work code memory steps host findings beside",
     },
     "formats": {

@@ -58,6 +58,11 @@ class Landmarks:
     reads_unseen: Names = NONE  # the packages whose operators do not tell of each read
     copies: Names = NONE  # operators that copy, or change type, device or layout
     joins: Names = NONE  # operators that join tensors
+    gathers: Names = NONE  # operators that read some rows of their first input
+    row_by_row: Names = NONE  # operators that need a row of their first input for each they make
+    sorts: Names = NONE
+    dense_gradients: Names = NONE  # operators that make a gradient which is zero in most rows
+    recomputing: Files = ()  # code that computes again to save memory
     allocations: tuple[str, ...] = ()  # prefixes of operators that only allocate memory
     fills: Names = NONE  # operators that fill with zeros
     sized_by_values: Names = NONE  # operators whose result has a size that depends on values

@@ -17,6 +17,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     kernels,
     loading,
     memory,
+    needless,
     optimizer,
     pauses,
     python_work,
@@ -41,8 +42,12 @@ _WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
 _WHAT_IT_CALLS = frozenset(
     {"data-in-loop", "library-call", "python-work", "tiny-operators", "work-without-gradient"}
 )
+_HOW_IT_IS_DONE = frozenset({"float64", "library-call", "python-work", "redundant-copies"})
 # Findings that explain less about the same line than the key does.
 _SAYS_LESS = {
+    "computed-again": _HOW_IT_IS_DONE,
+    "copied-to-extend": _HOW_IT_IS_DONE,
+    "hardly-read": _HOW_IT_IS_DONE,
     "slowing-steps": _WHAT_IT_CALLS,
     "graph-kept": _WHAT_IT_CALLS,
     "workers-started": frozenset({"data-loading"}),

@@ -11,6 +11,11 @@ _SIZED_BY_VALUES = frozenset(
     for name in ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
 )
 
+
+def _named(*names: str) -> frozenset[str]:
+    return frozenset(f"aten::{name}" for name in names)
+
+
 LANDMARKS = Landmarks(
     packages=frozenset({"torch", "functorch", "torchgen", "torchvision", "torchaudio"}),
     with_operators=frozenset({"torch"}),
@@ -60,6 +65,17 @@ LANDMARKS = Landmarks(
         f"aten::{name}"
         for name in ("copy_", "to", "_to_copy", "clone", "contiguous", "type_as", "_to_cpu")
     ),
+    gathers=_named("index", "index_select", "gather", "embedding", "take", "masked_select"),
+    row_by_row=_named(
+        *("mm", "addmm", "bmm", "baddbmm", "linear", "mkldnn_linear", "_addmm_activation"),
+        *("add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "sigmoid", "relu", "gelu"),
+        *("silu", "pow", "sqrt", "rsqrt", "clamp", "clamp_min", "where", "masked_fill"),
+        *("_softmax", "_log_softmax", "softmax", "log_softmax", "native_layer_norm", "_to_copy"),
+        *("clone", "leaky_relu", "hardtanh", "elu", "softplus", "_mkldnn_linear"),
+    ),
+    sorts=_named("sort", "argsort", "msort"),
+    dense_gradients=_named("embedding_dense_backward"),
+    recomputing=("torch/utils/checkpoint.py",),
     joins=frozenset({"aten::cat", "aten::stack", "aten::hstack", "aten::vstack"}),
     allocations=("aten::empty", "aten::new_empty", "aten::resize_"),
     fills=frozenset({"aten::zero_", "aten::_foreach_zero_"}),

@@ -34,9 +34,10 @@ inline uint64_t hash_of(const void* bytes, size_t size, uint64_t hash = 0x51ED27
   return mixed(hash, rest);
 }
 
+constexpr size_t kWholeBytes = 2048;  // of small storages the data itself is hashed
+
 // A sample of the data in the host's memory: code that torch does not call may have changed it.
 inline uint64_t sample_of(const c10::StorageImpl& storage) {
-  constexpr size_t kWholeBytes = 2048;
   constexpr size_t kSamples = 32;
   const size_t bytes = storage.nbytes();
   const auto* const data = static_cast<const char*>(storage.data());
@@ -113,7 +114,11 @@ class StorageValues {
     }
     uint64_t hash = storage.value;
     if (storage.is_shared) {
-      hash = mixed(hash, sample_of(*impl->unsafe_storage().unsafeGetStorageImpl()));
+      const c10::StorageImpl& data = *impl->unsafe_storage().unsafeGetStorageImpl();
+      const uint64_t sample = sample_of(data);
+      // Numbers that Python puts into a tensor are often the same in different storages.
+      const bool is_whole = sample && data.nbytes() <= kWholeBytes;
+      hash = is_whole ? sample : mixed(hash, sample);
     }
     hash = mixed(hash, static_cast<uint64_t>(impl->storage_offset()));
     hash = mixed(hash, static_cast<uint64_t>(tensor.scalar_type()));

@@ -58,10 +58,11 @@ OperatorFacts facts_of(const at::RecordFunction& fn) {
   facts.never_equal = !starts_with(text, "aten::") ||
                       text.find("batch_norm") != std::string_view::npos ||
                       text == "aten::_local_scalar_dense";
+  const bool only_views = handle->hasTag(at::Tag::inplace_view);  // it changes no data
   const auto& arguments = handle->schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* const alias = arguments[i].alias_info();
-    facts.changes.push_back(alias && alias->isWrite());
+    facts.changes.push_back(alias && alias->isWrite() && !only_views);
     facts.is_output.push_back(arguments[i].is_out());
     if (arguments[i].name() == "dropout_p" || arguments[i].name() == "p") {
       facts.chance_position = static_cast<int>(i);

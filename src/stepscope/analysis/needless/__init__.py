@@ -1,0 +1,1 @@
+"""Work that need not be done, by what operators read and make."""

@@ -101,7 +101,7 @@ def test_what_stood_beside_the_arguments_survives_merging() -> None:
 @pytest.mark.parametrize(
     ("cut", "kept_ns", "stays"),
     [
-        (lambda all_of_it: since(all_of_it, 10), [10], {"held", "owners"}),
+        (lambda all_of_it: since(all_of_it, 10), [10], {"held", "owners", "uses"}),
         (lambda all_of_it: started_outside(all_of_it, [(2, 7)]), [0, 10], {"owners", "marks"}),
     ],
     ids=["since", "pauses"],
@@ -184,7 +184,7 @@ def test_links_are_what_is_moved_apart_between_processes() -> None:
 NOT_COLUMNS = {"inputs", "detail"}
 
 
-@pytest.mark.parametrize("table", ["slices", "memory", "owners"])
+@pytest.mark.parametrize("table", ["slices", "memory", "owners", "uses"])
 def test_the_native_record_has_the_columns_of_the_schema(table: str) -> None:
     expected = TABLES[table].columns()
     for name, dtype in _native.record_columns()[table]:

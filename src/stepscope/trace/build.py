@@ -79,8 +79,10 @@ def empty_trace() -> Trace:
 
 
 def since(captured: Captured, start_ns: int) -> Captured:
-    """Drop what started before, except for memory that was allocated, and its owners."""
-    return _of_times(captured, lambda times_ns: times_ns >= start_ns, staying=("held", "owners", "uses"))
+    """Drop what started before, except for memory that was allocated, its owners and uses."""
+    return _of_times(
+        captured, lambda times_ns: times_ns >= start_ns, staying=("held", "owners", "uses")
+    )
 
 
 def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> Captured:

@@ -123,6 +123,7 @@ class UseRole(IntEnum):
     CHANGED = 2
     RELEASED = 3  # nothing refers to the storage any more
     ESCAPED = 4  # code outside of the framework got hold of it
+    READ_ROW = 5  # read, as a tensor whose first size is 1
 
 
 _KIND_OF_CATEGORY = {

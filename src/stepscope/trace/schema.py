@@ -289,9 +289,7 @@ class Uses(Table):
     size: Int64 = column(
         "how much of the storage the tensor refers to", np.int64, unit="bytes", least=0
     )
-    slice: Int32 = column(
-        "the operator", np.int32, Role.SLICE, absent=NO_SLICE, derived=True
-    )
+    slice: Int32 = column("the operator", np.int32, Role.SLICE, absent=NO_SLICE, derived=True)
     added: Mapping[str, NDArray[Any]] = added_columns()
 
 

@@ -17,6 +17,7 @@ from stepscope.analysis.findings.spots import (
     share_words,
     source_line,
 )
+from stepscope.analysis.needless.alone import calls_alone, prefix_calls
 from stepscope.analysis.needless.extended import extended
 from stepscope.analysis.needless.hardly_read import read_shares, with_in_place
 from stepscope.analysis.needless.repeated import repeated, times_computed
@@ -26,6 +27,8 @@ from stepscope.units import size_text
 
 MIN_SHARE = 0.03  # of a step; less is not worth a line
 HARDLY_READ = 0.25  # share of a result up to which an operator makes too much
+BATCHED_SAVES = 0.5  # of calls with one row: what a row computes is left
+CALL_NS = 10_000  # of an operator
 MUCH_TO_KEEP = 4 << 30  # bytes that are not kept lightly
 
 
@@ -228,3 +231,41 @@ def copied_to_extend(facts: Facts) -> Finding | None:
         ),
     )
 
+
+@DETECTORS.register
+def one_at_a_time(facts: Facts) -> Finding | None:
+    """Find models that are called with one row at a time, where a batch would do."""
+    uses = value_uses(facts.trace)
+    if not len(uses):
+        return None
+    alone = calls_alone(facts.trace, uses)
+    inside = facts.within(alone.rows)[uses.rows]
+    return _Needless(facts, uses, np.where(inside, BATCHED_SAVES, 0.0)).finding(
+        "one-at-a-time",
+        what="can be saved by one call for many rows",
+        text=(
+            f"A model is called with one row each time, and {alone.joined} results are put "
+            "together afterwards; none of the calls needs the result of another."
+        ),
+        fix="Stack the inputs first, and call the model once with the whole batch.",
+    )
+
+
+@DETECTORS.register
+def whole_prefix(facts: Facts) -> Finding | None:
+    """Find models that compute everything so far again whenever something is appended."""
+    uses = value_uses(facts.trace)
+    if not len(uses):
+        return None
+    joins = extended(facts.trace, uses)
+    which = prefix_calls(facts.trace, uses, joins.which)
+    shares = np.where(which, float(joins.copied[joins.which].mean()) if which.any() else 0.0, 0.0)
+    spent_ns = facts.trace.slices.duration_ns[uses.rows]
+    # Calling an operator takes its time for one position as well.
+    shares *= 1 - np.minimum(CALL_NS / np.maximum(spent_ns, 1), 1.0)
+    return _Needless(facts, uses, shares).finding(
+        "whole-prefix",
+        what="is spent on computing the former input again",
+        text="Each input of the model is the former one with something appended.",
+        fix="Keep the keys and values of former positions in a cache; pass only what is new.",
+    )

@@ -60,6 +60,4 @@ def extended(trace: Trace, uses: ValueUses) -> Extended:
     which = copied >= MIN_COPIED
     made_bytes = uses.sums(uses.makes)
     copied_bytes = int((made_bytes * copied)[which].sum())
-    return Extended(
-        which, copied, copied_bytes, int(made_bytes[which].sum()) - copied_bytes, value
-    )
+    return Extended(which, copied, copied_bytes, int(made_bytes[which].sum()) - copied_bytes, value)

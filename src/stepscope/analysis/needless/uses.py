@@ -13,6 +13,7 @@ from stepscope.trace.kinds import UseRole
 from stepscope.trace.model import NO_SLICE, Bool, Int64, Trace
 
 NO_MAKER = -1
+_WRITTEN = (UseRole.MADE, UseRole.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class ValueUses:
     storage: Int64
     size: Int64
     position: Int64
+    is_row: Bool  # the tensor is read, and has a single row
     maker: Int64  # the operator that last made or changed the data before; NO_MAKER if unknown
     released: Int64  # storages that were released
     escaped: Int64  # storages whose data escaped
@@ -37,7 +39,7 @@ class ValueUses:
 
     @property
     def reads(self) -> Bool:
-        return self.role == UseRole.READ
+        return ~self.writes
 
     @property
     def makes(self) -> Bool:
@@ -71,7 +73,8 @@ class ValueUses:
 @shared
 def value_uses(trace: Trace) -> ValueUses:
     uses = trace.uses
-    is_operators = (uses.role <= UseRole.CHANGED) & (uses.slice != NO_SLICE)
+    read_or_written = np.isin(uses.role, [*_WRITTEN, UseRole.READ, UseRole.READ_ROW])
+    is_operators = read_or_written & (uses.slice != NO_SLICE)
     mine = np.flatnonzero(is_operators)
     mine = mine[np.argsort(uses.slice[mine], kind="stable")]  # threads may overlap
     rows, operator = np.unique(uses.slice[mine], return_inverse=True)
@@ -85,6 +88,7 @@ def value_uses(trace: Trace) -> ValueUses:
         storage=storage,
         size=uses.size[mine],
         position=uses.position[mine].astype(np.int64),
+        is_row=uses.role[mine] == UseRole.READ_ROW,
         maker=_makers(storage, role, operator.reshape(-1).astype(np.int64)),
         released=np.unique(uses.storage[uses.role == UseRole.RELEASED]),
         escaped=uses.storage[escaped],
@@ -96,7 +100,7 @@ def value_uses(trace: Trace) -> ValueUses:
 def _makers(storage: Int64, role: Int64, operator: Int64) -> Int64:
     """Return who last wrote the storage of each use before it."""
     order = np.lexsort((operator, storage))  # stable: an operator's reads precede its results
-    writer = np.where(role[order] != UseRole.READ, np.arange(len(order)), -1)
+    writer = np.where(np.isin(role[order], _WRITTEN), np.arange(len(order)), -1)
     last = np.maximum.accumulate(np.concatenate([[-1], writer]))[:-1] if len(order) else writer
     is_same = (last >= 0) & (storage[order[last]] == storage[order])
     maker = np.full(len(order), NO_MAKER, np.int64)

@@ -15,7 +15,7 @@ namespace stepscope {
 namespace {
 
 // As UseRole in stepscope/trace/kinds.py.
-enum class UseRole : uint8_t { kRead = 0, kMade = 1, kChanged = 2, kReleased = 3, kEscaped = 4 };
+enum class UseRole : uint8_t { kRead = 0, kMade = 1, kChanged = 2, kReleased = 3, kEscaped = 4, kReadRow = 5 };
 
 inline uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
@@ -50,16 +50,23 @@ inline uint64_t sample_of(const c10::StorageImpl& storage) {
   return hash;
 }
 
-// How many bytes of its storage a tensor refers to.
-inline uint64_t bytes_of(const c10::TensorImpl& tensor) {
-  if (!tensor.numel()) return 0;
-  uint64_t elements = 1;
+// How much of its storage a tensor refers to.
+struct Extent {
+  uint64_t bytes = 0;
+  uint32_t rows = 1;  // the first of its sizes
+};
+
+inline Extent extent_of(const c10::TensorImpl& tensor) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
+  Extent extent;
+  if (!sizes.empty()) extent.rows = static_cast<uint32_t>(std::min<int64_t>(sizes[0], UINT32_MAX));
+  if (!tensor.numel()) return extent;
+  extent.bytes = tensor.itemsize();
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (strides[i]) elements *= static_cast<uint64_t>(sizes[i]);
+    if (strides[i]) extent.bytes *= static_cast<uint64_t>(sizes[i]);
   }
-  return elements * tensor.itemsize();
+  return extent;
 }
 
 // Whether the tensor is plain: its sizes are numbers, and its data is in a storage.
@@ -152,14 +159,15 @@ class StorageValues {
 
   void clear() { values_.clear(); }
 
-  static void use(uint64_t storage, UseRole role, uint64_t bytes, uint64_t position,
-                  uint64_t value, uint64_t ticks) {
+  static void use(uint64_t storage, UseRole role, Extent extent, uint64_t position, uint64_t value,
+                  uint64_t ticks) {
     TensorUse use{};
     use.value = value;
     use.storage = storage;
-    use.bytes = bytes;
+    use.bytes = extent.bytes;
     use.position = static_cast<uint16_t>(std::min<uint64_t>(position, UINT16_MAX));
-    use.role = static_cast<uint8_t>(role);
+    const bool is_row = role == UseRole::kRead && extent.rows == 1;
+    use.role = static_cast<uint8_t>(is_row ? UseRole::kReadRow : role);
     core.tensor_used(&use, ticks);
   }
 
@@ -170,7 +178,7 @@ class StorageValues {
   }
 
   static void released(const StorageValue& storage) {
-    use(storage.number, UseRole::kReleased, 0, 0, storage.value, core.ticks());
+    use(storage.number, UseRole::kReleased, {}, 0, storage.value, core.ticks());
   }
 
   std::unordered_map<const c10::StorageImpl*, StorageValue> values_;

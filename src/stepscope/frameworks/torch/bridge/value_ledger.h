@@ -87,7 +87,7 @@ struct TensorRead {
   const c10::StorageImpl* impl;
   uint64_t number;  // of its storage
   uint64_t value;
-  uint64_t bytes;
+  Extent extent;  // without bytes where only the operator writes
   uint16_t position;
   bool is_changed;
 };
@@ -196,13 +196,14 @@ class InputHash {
     const auto* const impl = tensor.unsafeGetTensorImpl();
     StorageValue& storage = storages_.of(tensor);
     const uint64_t value = storages_.value_of(tensor, storage);
-    const uint64_t bytes = bytes_of(*impl);
+    Extent extent = extent_of(*impl);
     const auto* const its_storage = impl->unsafe_storage().unsafeGetStorageImpl();
     // What it held before does not matter where all of it is replaced.
-    const bool is_replaced = is_changed && bytes == its_storage->nbytes() &&
+    const bool is_replaced = is_changed && extent.bytes == its_storage->nbytes() &&
                              (is_output || running_.facts->overwrites);
     if (is_replaced) {
-      mix(bytes);
+      mix(extent.bytes);
+      extent.bytes = 0;
       mix(static_cast<uint64_t>(tensor.scalar_type()));
       mix(hash_of(impl->strides().data(), impl->strides().size() * sizeof(int64_t)));
       for (const int64_t size : impl->sizes()) mix(static_cast<uint64_t>(size));
@@ -211,7 +212,7 @@ class InputHash {
     }
     if (is_changed) running_.changed.emplace_back(tensor, position_);
     running_.reads.push_back(
-        {its_storage, storage.number, value, is_replaced ? 0 : bytes, position_, is_changed});
+        {its_storage, storage.number, value, extent, position_, is_changed});
   }
 
   RunningUse& running_;
@@ -256,11 +257,11 @@ std::unique_ptr<at::ObserverContext> on_use_start(const at::RecordFunction& fn) 
 void note_uses(ValueLedger& ledger, const RunningUse& running, const at::RecordFunction& fn) {
   struct Made {
     StorageValue* storage;
-    uint64_t bytes;
+    Extent extent;
   };
   thread_local std::vector<Made> made;
   made.clear();
-  bool is_view = running.changed.empty() && !fn.outputs().empty();
+  bool has_views = false;
   const auto read_before = [&](const c10::StorageImpl* impl) {
     return std::any_of(running.reads.begin(), running.reads.end(),
                        [&](const TensorRead& read) { return read.impl == impl; });
@@ -269,13 +270,15 @@ void note_uses(ValueLedger& ledger, const RunningUse& running, const at::RecordF
   const auto add = [&](const at::Tensor& tensor) {
     if (!is_plain(tensor)) return;
     auto* const impl = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-    if (read_before(impl)) return;
-    is_view = false;
+    if (read_before(impl)) {
+      has_views = true;
+      return;
+    }
     StorageValue& storage = ledger.storages.of(tensor);
     storage.is_shared = running.facts->is_empty;
     ledger.storages.set(tensor, storage,
                         storage.is_shared ? ledger.storages.unique() : mixed(hash, made.size()));
-    made.push_back({&storage, bytes_of(*tensor.unsafeGetTensorImpl())});
+    made.push_back({&storage, extent_of(*tensor.unsafeGetTensorImpl())});
   };
   for (const c10::IValue& output : fn.outputs()) {
     if (output.isTensor()) {
@@ -284,24 +287,24 @@ void note_uses(ValueLedger& ledger, const RunningUse& running, const at::RecordF
       for (const c10::IValue& tensor : output.toListRef()) add(tensor.toTensor());
     }
   }
-  if (is_view) return;
-  const auto note = [&](uint64_t storage, UseRole role, uint64_t bytes, size_t position,
+  if (has_views && made.empty() && running.changed.empty()) return;  // it reads no data
+  const auto note = [&](uint64_t storage, UseRole role, Extent extent, size_t position,
                         uint64_t value) {
-    StorageValues::use(storage, role, bytes, position, value, running.ticks);
+    StorageValues::use(storage, role, extent, position, value, running.ticks);
     ledger.uses_left.fetch_sub(1, std::memory_order_relaxed);
   };
   for (const TensorRead& read : running.reads) {
-    if (read.bytes) note(read.number, UseRole::kRead, read.bytes, read.position, read.value);
+    if (read.extent.bytes) note(read.number, UseRole::kRead, read.extent, read.position, read.value);
   }
   size_t position = 0;
-  for (const auto& [storage, bytes] : made) {
-    note(storage->number, UseRole::kMade, bytes, position++, storage->value);
+  for (const auto& [storage, extent] : made) {
+    note(storage->number, UseRole::kMade, extent, position++, storage->value);
   }
   for (const auto& [tensor, input] : running.changed) {
     if (!is_plain(tensor)) continue;
     StorageValue& storage = ledger.storages.of(tensor);
     ledger.storages.set(tensor, storage, mixed(hash, 0x100 + input + position++));
-    note(storage.number, UseRole::kChanged, bytes_of(*tensor.unsafeGetTensorImpl()), input, storage.value);
+    note(storage.number, UseRole::kChanged, extent_of(*tensor.unsafeGetTensorImpl()), input, storage.value);
   }
 }
 
@@ -350,7 +353,7 @@ void note_escape(const c10::TensorImpl* impl) {
   storage.is_shared = true;
   if (!tensor.device().is_cpu()) storage.value = ledger.storages.unique();
   ledger.uses_left.fetch_sub(1, std::memory_order_relaxed);
-  StorageValues::use(storage.number, UseRole::kEscaped, bytes_of(*impl), 0, storage.value, core.ticks());
+  StorageValues::use(storage.number, UseRole::kEscaped, extent_of(*impl), 0, storage.value, core.ticks());
 }
 
 }  // namespace

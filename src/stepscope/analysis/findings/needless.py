@@ -22,7 +22,7 @@ from stepscope.analysis.needless.extended import extended
 from stepscope.analysis.needless.hardly_read import read_shares, with_in_place
 from stepscope.analysis.needless.repeated import repeated, times_computed
 from stepscope.analysis.needless.uses import ValueUses, value_uses
-from stepscope.trace.model import Bool, Float64
+from stepscope.trace.model import Bool, Float64, Int64
 from stepscope.units import size_text
 
 MIN_SHARE = 0.03  # of a step; less is not worth a line
@@ -35,11 +35,14 @@ MUCH_TO_KEEP = 4 << 30  # bytes that are not kept lightly
 class _Needless:
     """The time of some operators, each of which could be shorter by a share of it."""
 
-    def __init__(self, facts: Facts, uses: ValueUses, shares: Float64) -> None:
+    def __init__(
+        self, facts: Facts, uses: ValueUses, shares: Float64, calls: Int64 | None = None
+    ) -> None:
+        """Take the share of each operator, and the calls around them if all of those counts."""
         self._facts = facts
         rows = uses.rows[shares > 0]
         spent_ns = facts.trace.slices.duration_ns[rows].astype(np.float64)
-        self._rows = rows
+        self._rows = rows if calls is None else calls
         self._share = float((spent_ns * shares[shares > 0]).sum() / max(spent_ns.sum(), 1.0))
         self._covered = _covered(facts, uses)
 
@@ -240,7 +243,7 @@ def one_at_a_time(facts: Facts) -> Finding | None:
         return None
     alone = calls_alone(facts.trace, uses)
     inside = facts.within(alone.rows)[uses.rows]
-    return _Needless(facts, uses, np.where(inside, BATCHED_SAVES, 0.0)).finding(
+    return _Needless(facts, uses, np.where(inside, BATCHED_SAVES, 0.0), alone.rows).finding(
         "one-at-a-time",
         what="can be saved by one call for many rows",
         text=(

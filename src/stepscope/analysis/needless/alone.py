@@ -87,8 +87,8 @@ def _single_rows(uses: ValueUses, call: Int64, calls: int) -> Bool:
     inside = np.flatnonzero(call >= 0)
     first[call[inside[::-1]]] = inside[::-1]
     of_first = np.flatnonzero(uses.reads & np.isin(uses.operator, first))
-    storages, count = np.unique(uses.storage[of_first], return_counts=True)
-    own = of_first[np.isin(uses.storage[of_first], storages[count == 1])]
+    values, count = np.unique(uses.value[of_first], return_counts=True)
+    own = of_first[np.isin(uses.value[of_first], values[count == 1])]
     single = np.zeros(calls, np.bool_)
     single[call[uses.operator[own[uses.is_row[own]]]]] = True
     return single

@@ -22,6 +22,7 @@ from stepscope.trace.schema import (
     Samples,
     Slices,
     TraceInfo,
+    Uses,
 )
 from stepscope.trace.strings import Strings
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     BareKinds = Callable[[Slices, Sequence[Track], Strings], UInt8 | None]
 
-_Events = TypeVar("_Events", Memory, Samples, Held)
+_Events = TypeVar("_Events", Memory, Samples, Held, Uses)
 
 
 def build(captured: Captured, info: TraceInfo, bare_kinds: BareKinds | None = None) -> Trace:

@@ -62,4 +62,5 @@ def _is_open(uses: ValueUses) -> Bool:
         whole = (stored[at] == uses.storage[changes]) & (uses.size[order[at]] == uses.size[changes])
     is_ours = np.isin(uses.storage, uses.released) & ~np.isin(uses.storage, uses.escaped)
     is_ours &= ~np.isin(uses.storage, uses.storage[changes[~whole]])
-    return (uses.counts(uses.writes & ~is_ours) > 0) | (uses.counts(uses.writes) == 0)
+    is_open: Bool = (uses.counts(uses.writes & ~is_ours) > 0) | (uses.counts(uses.writes) == 0)
+    return is_open

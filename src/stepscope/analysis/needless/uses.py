@@ -43,11 +43,13 @@ class ValueUses:
 
     @property
     def makes(self) -> Bool:
-        return self.role == UseRole.MADE
+        made: Bool = self.role == UseRole.MADE
+        return made
 
     @property
     def changes(self) -> Bool:
-        return self.role == UseRole.CHANGED
+        changed: Bool = self.role == UseRole.CHANGED
+        return changed
 
     @property
     def writes(self) -> Bool:

@@ -53,10 +53,12 @@ class _Needless:
         if len(self._facts.work):
             return self._of_device(identity, what=what, text=text, fix=fix)
         facts = self._facts
-        spot = hot_spot(facts.ledger, moments_inside(facts, self._rows))
+        which = moments_inside(facts, self._rows)
+        spot = hot_spot(facts.ledger, which)
         if spot is None:
             return None
-        saves_ns = spot.each_ns * self._share * self._covered
+        # The spot is where most of it is; what is needless elsewhere is saved as well.
+        saves_ns = facts.ledger.each_ns(which) * self._share * self._covered
         share = saves_ns / facts.ledger.unit_ns
         if share < MIN_SHARE:
             return None

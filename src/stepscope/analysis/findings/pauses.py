@@ -106,9 +106,8 @@ def some_steps(facts: Facts) -> SomeSteps | None:
     breakdown, counted, ledger = facts.breakdown, facts.counted, facts.ledger
     if counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
         return None
-    time_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
-    whole_ns = float(np.median(time_ns[counted]))
-    time_ns = time_ns - ready_in_steps(facts.trace)  # others on the machine make any step slow
+    whole_ns = without_compilation(facts.trace, breakdown.start_ns, breakdown.duration_ns)
+    time_ns = whole_ns - ready_in_steps(facts.trace)  # others on the machine make any step slow
     usual_ns = float(np.median(time_ns[counted]))
     slow = np.flatnonzero(counted & (time_ns >= SLOW_FACTOR * usual_ns))
     spot = _seldom_spot(ledger, slow)
@@ -124,7 +123,7 @@ def some_steps(facts: Facts) -> SomeSteps | None:
     each_ns = spent_ns / len(slow)
     which = _which_steps(np.flatnonzero(counted), slow)
     words = f"{which} {duration_text(each_ns)} in {spot.words}"
-    return SomeSteps(words, slow, each_ns, whole_ns, spot, cause)
+    return SomeSteps(words, slow, each_ns, float(np.median(whole_ns[counted])), spot, cause)
 
 
 @DETECTORS.register

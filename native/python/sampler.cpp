@@ -321,9 +321,8 @@ int64_t Sampler::settle(Watched& watched, const Look& next, int64_t now_ns, int6
   extend(watched, now_ns);
   Sample* const open = samples_.at(watched.sample);
   if (!open || watched.cpu_ns < 0) return now_ns;
-  const CpuAccount::Split since =
-      watched.account.split(watched.last.computes, next.computes, now_ns - watched.time_ns,
-                            cpu_ns - watched.cpu_ns);
+  const CpuAccount::Split since = watched.account.split(
+      watched.last.computes, next.computes, now_ns - watched.time_ns, cpu_ns - watched.cpu_ns);
   if (!watched.last.computes) {
     open->duration_ns -= since.next_ns;
     if (is_running(next.state)) return now_ns - since.next_ns;
@@ -346,9 +345,10 @@ int64_t Sampler::settle(Watched& watched, const Look& next, int64_t now_ns, int6
 
 void Sampler::begin_sample(Watched& watched, const Look& look, int64_t begin_ns) {
   watched.last = look;
-  watched.sample = look.stack == kNoRoom ? SampleStore::kNowhere
-                                         : samples_.add({begin_ns, 0, watched.seen, look.stack,
-                                                         look.state, look.wait});
+  watched.sample =
+      look.stack == kNoRoom
+          ? SampleStore::kNowhere
+          : samples_.add({begin_ns, 0, watched.seen, look.stack, look.state, look.wait});
 }
 
 void Sampler::set_stacks(Watched& watched, Look& look) {

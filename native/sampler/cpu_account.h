@@ -2,8 +2,8 @@
 //
 // A look says what a thread does now. That it ran for all of the time until the next look is right
 // on average as long as looks come at random. Where all cores are busy, the thread loses its core
-// now and then, and we come late. Its CPU clock knows better: no more running time is given to looks
-// than it has counted, and what looks did not get so far, later ones get.
+// now and then, and we come late. Its CPU clock knows better: no more running time is given to
+// looks than it has counted, and what looks did not get so far, later ones get.
 #pragma once
 
 #include <algorithm>

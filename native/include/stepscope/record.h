@@ -106,11 +106,11 @@ struct SampledInputs {
 
 // kUse: an operator read, made or changed the data of a tensor. Its time is that of the operator.
 struct TensorUse {
-  uint64_t value;    // equal for equal data, as far as it is known where the data comes from
-  uint64_t storage;  // counts storages: one that takes another's memory has another number
-  uint64_t bytes;    // how much of the storage the tensor refers to
+  uint64_t value;     // equal for equal data, as far as it is known where the data comes from
+  uint64_t storage;   // counts storages: one that takes another's memory has another number
+  uint64_t bytes;     // how much of the storage the tensor refers to
   uint16_t position;  // among the operator's inputs or outputs
-  uint8_t role;      // a UseRole
+  uint8_t role;       // a UseRole
 };
 
 struct alignas(64) Record {

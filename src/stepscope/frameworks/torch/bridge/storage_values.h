@@ -15,7 +15,14 @@ namespace stepscope {
 namespace {
 
 // As UseRole in stepscope/trace/kinds.py.
-enum class UseRole : uint8_t { kRead = 0, kMade = 1, kChanged = 2, kReleased = 3, kEscaped = 4, kReadRow = 5 };
+enum class UseRole : uint8_t {
+  kRead = 0,
+  kMade = 1,
+  kChanged = 2,
+  kReleased = 3,
+  kEscaped = 4,
+  kReadRow = 5
+};
 
 inline uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;

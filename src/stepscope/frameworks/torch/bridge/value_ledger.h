@@ -49,8 +49,7 @@ OperatorFacts facts_of(const at::RecordFunction& fn) {
     return facts;
   }
   facts.name = hash_of(name->overload_name.data(), name->overload_name.size(), facts.name);
-  facts.is_composite =
-      handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  facts.is_composite = handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   facts.is_random = handle->hasTag(at::Tag::nondeterministic_seeded);
   facts.is_empty = starts_with(text, "aten::empty") || starts_with(text, "aten::new_empty");
   facts.overwrites = text == "aten::copy_" || text == "aten::zero_" || text == "aten::fill_";
@@ -128,7 +127,8 @@ struct ValueLedger {
 
   const OperatorFacts& facts_for(const at::RecordFunction& fn) {
     const auto entry = facts.find(fn.name());
-    return entry != facts.end() ? entry->second : facts.emplace(fn.name(), facts_of(fn)).first->second;
+    return entry != facts.end() ? entry->second
+                                : facts.emplace(fn.name(), facts_of(fn)).first->second;
   }
 };
 ValueLedger* value_ledger = new ValueLedger;  // never destroyed: threads may outlive static objects
@@ -136,12 +136,13 @@ ValueLedger* value_ledger = new ValueLedger;  // never destroyed: threads may ou
 // Hashes the inputs of an operator that begins.
 class InputHash {
  public:
-  InputHash(RunningUse& running, StorageValues& storages) : running_(running), storages_(storages) {}
+  InputHash(RunningUse& running, StorageValues& storages)
+      : running_(running), storages_(storages) {}
 
   void add(const c10::IValue& value, size_t position) {
     position_ = static_cast<uint16_t>(position);
-    const bool changes = position < running_.facts->changes.size() &&
-                         running_.facts->changes[position];
+    const bool changes =
+        position < running_.facts->changes.size() && running_.facts->changes[position];
     const bool is_output = changes && running_.facts->is_output[position];
     if (value.isTensor()) {
       add_tensor(value.toTensor(), changes, is_output);
@@ -171,7 +172,8 @@ class InputHash {
       const std::string& text = value.toStringRef();
       return mix(hash_of(text.data(), text.size()));
     }
-    if (value.isDevice()) return mix(static_cast<uint64_t>(std::hash<c10::Device>{}(value.toDevice())));
+    if (value.isDevice())
+      return mix(static_cast<uint64_t>(std::hash<c10::Device>{}(value.toDevice())));
     if (!value.isList()) {
       running_.is_unique = true;
       return;
@@ -211,8 +213,7 @@ class InputHash {
       mix(value);
     }
     if (is_changed) running_.changed.emplace_back(tensor, position_);
-    running_.reads.push_back(
-        {its_storage, storage.number, value, extent, position_, is_changed});
+    running_.reads.push_back({its_storage, storage.number, value, extent, position_, is_changed});
   }
 
   RunningUse& running_;
@@ -224,7 +225,8 @@ std::unique_ptr<at::ObserverContext> on_use_start(const at::RecordFunction& fn) 
   ThreadUses* const mine = MyUses::get();
   if (!mine) return nullptr;
   ValueLedger& ledger = *value_ledger;
-  if (kind_of_name(&fn) == STEPSCOPE_NAME_PASSES || ledger.uses_left.load(std::memory_order_relaxed) <= 0) {
+  if (kind_of_name(&fn) == STEPSCOPE_NAME_PASSES ||
+      ledger.uses_left.load(std::memory_order_relaxed) <= 0) {
     mine->levels.push_back(Level::kCaller);
     return nullptr;
   }
@@ -294,7 +296,8 @@ void note_uses(ValueLedger& ledger, const RunningUse& running, const at::RecordF
     ledger.uses_left.fetch_sub(1, std::memory_order_relaxed);
   };
   for (const TensorRead& read : running.reads) {
-    if (read.extent.bytes) note(read.number, UseRole::kRead, read.extent, read.position, read.value);
+    if (read.extent.bytes)
+      note(read.number, UseRole::kRead, read.extent, read.position, read.value);
   }
   size_t position = 0;
   for (const auto& [storage, extent] : made) {
@@ -304,7 +307,8 @@ void note_uses(ValueLedger& ledger, const RunningUse& running, const at::RecordF
     if (!is_plain(tensor)) continue;
     StorageValue& storage = ledger.storages.of(tensor);
     ledger.storages.set(tensor, storage, mixed(hash, 0x100 + input + position++));
-    note(storage.number, UseRole::kChanged, extent_of(*tensor.unsafeGetTensorImpl()), input, storage.value);
+    note(storage.number, UseRole::kChanged, extent_of(*tensor.unsafeGetTensorImpl()), input,
+         storage.value);
   }
 }
 
@@ -353,7 +357,8 @@ void note_escape(const c10::TensorImpl* impl) {
   storage.is_shared = true;
   if (!tensor.device().is_cpu()) storage.value = ledger.storages.unique();
   ledger.uses_left.fetch_sub(1, std::memory_order_relaxed);
-  StorageValues::use(storage.number, UseRole::kEscaped, extent_of(*impl), 0, storage.value, core.ticks());
+  StorageValues::use(storage.number, UseRole::kEscaped, extent_of(*impl), 0, storage.value,
+                     core.ticks());
 }
 
 }  // namespace

@@ -18,11 +18,11 @@
 #include <cstring>
 #include <utility>
 
-#include "core/block_draws.h"
 #include "core/clock.h"
 #include "python/heap_samples.h"
 #include "python/interrupts.h"
 #include "python/module.h"
+#include "stepscope/block_draws.h"
 
 namespace nb = nanobind;
 

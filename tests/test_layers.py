@@ -118,7 +118,7 @@ NATIVE_ROOMS: dict[str, str] = {
     "perfetto": "core json protobuf",
     "paddle": "core json protobuf",
     "pickle": "json",
-    "python": "core sampler cuda read_back json protobuf perfetto paddle pickle",
+    "python": "include core sampler cuda read_back json protobuf perfetto paddle pickle",
     "tests": "include core sampler read_back json perfetto paddle",
 }
 MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}

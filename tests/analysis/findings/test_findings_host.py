@@ -250,9 +250,9 @@ def test_what_some_steps_do_is_in_no_share_of_the_others() -> None:
     assert some.steps.mean_ns == usual.steps.mean_ns == STEP_NS
     shares = {row.what: pytest.approx(row.share) for row in usual.where}
     assert {row.what: row.share for row in some.where} == shares
-    told = some.to_json()["some_steps"]
-    assert (told["steps"], told["file"]) == (3, "train.py")
-    assert told["ns"] == pytest.approx(150 * MS, rel=0.001)
+    in_json = some.to_json()["some_steps"]
+    assert (in_json["steps"], in_json["file"]) == (3, "train.py")
+    assert in_json["ns"] == pytest.approx(150 * MS, rel=0.001)
     assert usual.to_json()["some_steps"] is None
 
 

@@ -164,15 +164,15 @@ import torch
 
 
 def held_rows(trace: Trace) -> list[tuple[Any, ...]]:
-    """Return the blocks of a trace, with all that their columns refer to."""
+    """Return the blocks that ``block`` has allocated, with all that their columns refer to."""
     blocks = trace.held
     stacks = [[trace.strings[i] for i in trace.stacks.frames(row)] for row in blocks.stack.tolist()]
     tids = [trace.tracks[track].tid for track in blocks.track.tolist()]
     devices = [trace.strings[device] for device in blocks.device.tolist()]
     numbers = (blocks.time_ns, blocks.duration_ns, blocks.size, blocks.is_held)
-    return sorted(
-        zip(*(column.tolist() for column in numbers), tids, devices, map(str, stacks), strict=True)
-    )
+    columns = (column.tolist() for column in numbers)
+    rows = zip(*columns, tids, devices, map(str, stacks), strict=True)
+    return sorted(row for row in rows if ": block" in row[-1])
 
 
 @needs_torch
@@ -181,8 +181,8 @@ def test_memory_that_is_held_has_its_lines(tmp_path: Path) -> None:
     saved, result = both(tmp_path, HELD, imports=TORCH, sources=sources)
     rows = held_rows(saved)
     assert sorted(row[3] for row in rows) == [0, 1, 1, 1, 1]
-    assert all("block" in str(row[6]) for row in rows)
-    assert held_rows(result) == rows
+    # The process has its own sample of all memory, which goes on after the recording that is saved.
+    assert sorted(row[2:] for row in held_rows(result)) == sorted(row[2:] for row in rows)
 
 
 @needs_torch

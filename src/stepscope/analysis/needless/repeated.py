@@ -30,7 +30,7 @@ def repeated(uses: ValueUses) -> Repeated:
     edges = edges[uses.maker[edges] != uses.operator[edges]]
     can_keep, is_useful = is_repeat.copy(), np.zeros(len(uses), np.bool_)
     changes = uses.changes
-    kept: dict[int, int] = {}
+    size_of: dict[int, int] = {}  # by value, of what must be remembered
     # The readers of a result have higher numbers than its maker.
     for edge in edges[::-1].tolist():
         reader, maker = uses.operator[edge], uses.maker[edge]
@@ -41,9 +41,9 @@ def repeated(uses: ValueUses) -> Repeated:
         elif makes_something[reader]:
             is_useful[maker] = True
             if not changes[edge]:
-                kept[int(uses.value[edge])] = int(uses.size[edge])
+                size_of[int(uses.value[edge])] = int(uses.size[edge])
     needless = can_keep & is_useful
-    return Repeated(needless, can_keep & ~is_useful, sum(kept.values()))
+    return Repeated(needless, can_keep & ~is_useful, sum(size_of.values()))
 
 
 def _repeats(uses: ValueUses) -> Bool:

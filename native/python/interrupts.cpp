@@ -69,15 +69,18 @@ nb::object shielded(nb::callable function) {
   });
 }
 
-// Calls a shielded function on the main thread, once the call that runs now has returned to Python.
-void call_soon(const nb::callable& function) {
-  const auto call = [](void* callable) {
-    const nb::object callee = nb::steal(static_cast<PyObject*>(callable));
-    const nb::object result = nb::steal(PyObject_CallNoArgs(callee.ptr()));
-    return result ? 0 : -1;
-  };
-  PyObject* const callee = function.inc_ref().ptr();
-  if (Py_AddPendingCall(call, callee) != 0) call(callee);  // 32 others wait already
+// What has the main thread call a shielded function as soon as it executes Python code again: not
+// before the C function returns that runs now.
+nb::object called_soon(nb::callable function) {
+  return nb::cpp_function([function] {
+    const auto call = [](void* callable) {
+      const nb::object callee = nb::steal(static_cast<PyObject*>(callable));
+      const nb::object result = nb::steal(PyObject_CallNoArgs(callee.ptr()));
+      return result ? 0 : -1;
+    };
+    PyObject* const callee = nb::object(function).release().ptr();
+    if (Py_AddPendingCall(call, callee) != 0) call(callee);  // 32 others wait already
+  });
 }
 
 // Executes a module and calls `after`. False with an exception set: the loader's, or that of
@@ -150,7 +153,7 @@ void drop_error() {
 
 void bind_interrupts(nb::module_& m) {
   m.def("shielded", &shielded, nb::arg("function"));
-  m.def("call_soon", &call_soon, nb::arg("function"));
+  m.def("called_soon", &called_soon, nb::arg("function"));
   m.def("import_finder", &import_finder, nb::arg("wanted"), nb::arg("spec_of"));
   m.def("listen_to_libraries", &listen_to_libraries, nb::arg("listener"));
   m.def("importing", &importing, nb::arg("scope"), nb::arg("loader"), nb::arg("after"));

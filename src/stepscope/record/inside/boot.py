@@ -94,10 +94,10 @@ class Agent:
         # Since Python 3.12, os.fork() warns of threads, and ours would be the only ones.
         if sys.version_info >= (3, 12):
             self._rests = False
-            go_on = native.shielded(self._go_on)  # 3.13 warns after these hooks, 3.12 before them
             os.register_at_fork(
                 before=native.shielded(self._rest),
-                after_in_parent=native.shielded(lambda: native.call_soon(go_on)),
+                # Python counts threads after these hooks.
+                after_in_parent=native.called_soon(native.shielded(self._go_on)),
             )
         os.register_at_fork(after_in_child=native.shielded(self._begin_in_child))
         _builtin("atexit").register(native.shielded(self.finish))
@@ -301,16 +301,17 @@ class Agent:
         }
 
     def _rest(self) -> None:
-        """End our threads before a fork, if the program has one thread."""
-        ours = 1 + (self._sampler is not None)
-        if os.getpid() != self._pid or self._facts.count_threads() != 1 + ours:
+        """End our threads before the main thread forks; others would not see them go on at once."""
+        is_main = _builtin("_thread").get_native_id() == self._pid
+        if self._rests or os.getpid() != self._pid or not is_main:
             return
         self._rests = True
+        most = self._facts.count_threads() - 1 - (self._sampler is not None)
         self._native.rest_stream()
         if self._sampler is not None:
             self._sampler.rest()
         for _ in range(_LOOKS_FOR_THREADS):  # a thread is counted for some µs after it was joined
-            if self._facts.count_threads() == 1:
+            if self._facts.count_threads() <= most:
                 break
             os.sched_yield()
 

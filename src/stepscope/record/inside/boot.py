@@ -70,6 +70,7 @@ class Agent:
         self._facts = _loaded("record/facts.py")
         self._frameworks: Any = None  # what records the frameworks that the program has imported
         self._hooks = 0
+        self._rests = False
         self._thread_names: dict[str, str] = {}
         self._notices: list[str] = []
         self._failures: list[str] = []
@@ -93,7 +94,6 @@ class Agent:
             self.imported(kind)
         # Since Python 3.12, os.fork() warns of threads, and ours would be the only ones.
         if sys.version_info >= (3, 12):
-            self._rests = False
             os.register_at_fork(
                 before=native.shielded(self._rest),
                 # Python counts threads after these hooks.

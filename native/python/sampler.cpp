@@ -248,6 +248,7 @@ void Sampler::go_on_waiting(pid_t thread, Watched& watched, int64_t now_ns) {
   watched.ask_ns = now_ns + (now_ns - watched.time_ns) / kAsksInAWait;
   if (ask_kernel(thread, watched).is != KernelView::Is::kRunnable) return;
   watched.last.state = SampleState::kReady;
+  watched.last.wait = WaitReason::kUnknown;
   const Sample* const last = samples_.at(watched.sample);
   if (!last) return;
   Sample has_no_core = *last;
@@ -309,6 +310,7 @@ void Sampler::append(Watched& watched, const Work& work, int64_t length_ns) {
   if (is_same || !open->duration_ns) {
     open->state = work.state;
     open->stack = work.stack;
+    open->wait = WaitReason::kUnknown;  // the sample may have begun as one of a wait
     open->duration_ns += length_ns;
     return;
   }

@@ -77,6 +77,7 @@ def sampling(limit: MemoryLimit | None = None, **options: Any) -> Iterator[Sampl
 def seen(trace: Trace, thread: str = "") -> list[Seen]:
     """Return the samples of a thread, or of all."""
     samples, strings = trace.samples, trace.strings
+    assert not samples.wait[samples.state != ThreadState.BLOCKED].any()
     return [
         Seen(
             trace.tracks[int(samples.track[row])].thread_name,

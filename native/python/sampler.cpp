@@ -326,9 +326,11 @@ int64_t Sampler::settle(Watched& watched, const Look& next, int64_t now_ns, int6
   const CpuAccount::Split since = watched.account.split(
       watched.last.computes, next.computes, now_ns - watched.time_ns, cpu_ns - watched.cpu_ns);
   if (!watched.last.computes) {
-    open->duration_ns -= since.next_ns;
-    if (is_running(next.state)) return now_ns - since.next_ns;
-    append(watched, next.work, since.next_ns);
+    // The sample may have begun after the last look, when the wait was over.
+    const int64_t next_ns = std::min(since.next_ns, open->duration_ns);
+    open->duration_ns -= next_ns;
+    if (is_running(next.state)) return now_ns - next_ns;
+    append(watched, next.work, next_ns);
     return now_ns;
   }
   // Without a core at a look, it was so around that look; else at some time between the two.
@@ -337,7 +339,7 @@ int64_t Sampler::settle(Watched& watched, const Look& next, int64_t now_ns, int6
   const int64_t before_ns = had_core ? 0 : has_core ? since.rest_ns : since.rest_ns / 2;
   const int64_t after_ns = has_core && !had_core ? 0 : since.rest_ns - before_ns;
   const Work no_core{SampleState::kReady, watched.last.work.stack};
-  open->duration_ns = watched.time_ns - open->time_ns;
+  open->duration_ns = std::max<int64_t>(watched.time_ns - open->time_ns, 0);
   append(watched, no_core, before_ns);
   append(watched, watched.last.work, since.first_ns);
   if (!has_core) return now_ns - after_ns;

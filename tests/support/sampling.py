@@ -78,6 +78,7 @@ def seen(trace: Trace, thread: str = "") -> list[Seen]:
     """Return the samples of a thread, or of all."""
     samples, strings = trace.samples, trace.strings
     assert not samples.wait[samples.state != ThreadState.BLOCKED].any()
+    assert (samples.duration_ns >= 0).all()
     return [
         Seen(
             trace.tracks[int(samples.track[row])].thread_name,

@@ -90,8 +90,11 @@ class ImportWatch:
 
     def exec_module(self, name: str, loader: "Any") -> "Callable[[Any], None]":
         """Return what runs a framework's code; what the import system calls is native."""
+        # Only the import of a framework is a range; a lock is a context without Python code.
+        is_framework = self._triggers.get(name)
+        scope = self._native.record_function(f"import {name}") if is_framework else _thread.RLock()
         execute: Callable[[Any], None] = self._native.importing(
-            self._native.record_function(f"import {name}"),
+            scope,
             loader,
             lambda module: self._executed(name, module, loader),
         )

@@ -1,9 +1,9 @@
 // Wraps Python's allocators of memory, and NumPy's, to sample the blocks that they hand out.
 //
 // Python has two allocators of small blocks, for objects and for all else, on top of a raw one.
-// Their releases are not wrapped, which would cost every release some ns. Instead, a small block
-// that is drawn is made larger than a small block can be: then it comes from the raw allocator, and
-// its release goes there.
+// Wrapping their releases would slow down every release, so only the raw allocator's are wrapped.
+// A small block that is drawn for the sample is made larger than a small block can be: so it comes
+// from the raw allocator, and its release is seen there.
 #include "python/python_memory.h"
 
 #define PY_SSIZE_T_CLEAN
@@ -58,8 +58,8 @@ class SampledAddresses {
 };
 SampledAddresses sampled;
 
-// The bytes that the next block of the raw allocator stands for; 0: it is not the one that was
-// drawn.
+// How many bytes the next block of the raw allocator represents in the sample. It is 0 unless a
+// small block was drawn and is about to be made by the raw allocator.
 thread_local int64_t drawn_weight __attribute__((tls_model("initial-exec"))) = 0;
 
 [[gnu::noinline, gnu::cold]] void note(const void* block, int64_t weight) {

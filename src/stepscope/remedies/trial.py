@@ -238,7 +238,7 @@ def _is_machine_busy() -> bool:
 
 
 def unit_of(facts: Mapping[str, Any]) -> tuple[str, int]:
-    """Return what makes a step of the program, and how many there are if it ran to its end."""
+    """Return what ends each step, and the number of steps; 0 if the program did not end."""
     for kind in ("optimizer:", "module:"):
         counts = {
             name: len(times)

@@ -249,7 +249,7 @@ def saving(saves_ns: float, unit: str, of_ns: float) -> str:
 
 
 def is_occasional(ledger: Ledger, which: Bool) -> bool:
-    """Tell whether only some steps have such moments, and those long ones that samples see."""
+    """Tell whether only some steps have such moments, long enough to be seen in each."""
     steps = len(np.unique(ledger.step[which]))
     if ledger.unit == WHOLE_RUN or not steps or ledger.in_most_steps(which):
         return False

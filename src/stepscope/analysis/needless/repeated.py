@@ -47,7 +47,7 @@ def repeated(uses: ValueUses) -> Repeated:
 
 
 def _repeats(uses: ValueUses) -> Bool:
-    """Return the operators all of whose results were there before."""
+    """Return which operators are repeats: they made only values that had been made before."""
     writes = np.flatnonzero(uses.writes)
     _, first = np.unique(uses.value[writes], return_index=True)
     is_new = np.ones(len(writes), np.bool_)

@@ -166,7 +166,7 @@ class Agent:
         }
 
     def _digest(self) -> "list[list[Any]]":
-        """Return what the parameters are: a checksum of their bytes, and two sums."""
+        """Return a checksum of the parameters, for equal bits, and two sums, for close values."""
         torch: Any = sys.modules.get("torch")
         digest: list[list[Any]] = []
         size = 0
